@@ -1,0 +1,3 @@
+"""History entries about backends."""
+
+from kvplan.releases import Behaviour

@@ -1,0 +1,3 @@
+"""History entries about blocks."""
+
+from kvplan.releases import Behaviour

@@ -1,0 +1,3 @@
+"""History entries about cache."""
+
+from kvplan.releases import Behaviour

@@ -1,0 +1,3 @@
+"""History entries about capacity."""
+
+from kvplan.releases import Behaviour

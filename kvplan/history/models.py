@@ -1,0 +1,3 @@
+"""History entries about models."""
+
+from kvplan.releases import Behaviour

@@ -1,0 +1,3 @@
+"""History entries about options."""
+
+from kvplan.releases import Behaviour
