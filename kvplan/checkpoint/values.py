@@ -45,6 +45,9 @@ class Checkpoint:
     normalised_by: str = "transformers"
     """`transformers`, or `conventions` where transformers does not know the model type."""
     weight_bytes: int | None = None
+    has_processor: bool = True
+    """Whether the multimodal processor's files can be read: vLLM asks them for the size of the largest item. False
+    only for a bare config without them."""
     provenance: str | None = None
     """For catalog models, the public source of the config."""
 

@@ -1,0 +1,210 @@
+"""What a model reference means, and the Checkpoint it leads to."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kvplan.checkpoint import catalog
+from kvplan.checkpoint.reading import CONFIG_FILE, INDEX_FILE, QUANT_FILE, Document, read_file, read_stream
+from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.errors import InputError
+
+if TYPE_CHECKING:
+    from kvplan.checkpoint.normalise import Normalised
+
+STDIN = "-"
+_PATH_LIKE = re.compile(r"(\.{1,2}(/|\\|$)|/|~|[A-Za-z]:[\\/])")
+
+
+def load(
+    reference: str,
+    *,
+    offline: bool = False,
+    stdin: TextIO | None = None,
+    hf_overrides: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Read and normalise the model meant by `reference`.
+
+    A reference is a directory with a config.json, a config.json, `-` for one on standard input (`stdin`, by default
+    the process's own), a name of the catalog (with or without its organisation, in any case), or a Hub repository
+    `organisation/name`. What exists as a path, or looks like one, is a path; the catalog comes before the Hub.
+    `offline` forbids the network but not the local Hub cache. `hf_overrides` is the value of vLLM's
+    `--hf-overrides`; it does not change `config_sha256`, which is the digest of the file's bytes.
+
+    Raises InputError with one line where anything about the reference or its files cannot be used.
+    """
+    if not reference.strip() or "\0" in reference:
+        raise InputError("the model reference is empty: give a model name, a directory or a config.json")
+    if reference == STDIN:
+        return _from_stdin(stdin or sys.stdin, hf_overrides)
+    path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
+    if _PATH_LIKE.match(reference) or _exists(path):
+        return _from_path(reference, path, hf_overrides)
+    entry = catalog.find(reference)
+    if entry is not None:
+        return _from_catalog(reference, entry, hf_overrides)
+    return _from_hub(reference, offline, hf_overrides)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
+PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+"""Files that say how a multimodal model's inputs are cut into tokens."""
+
+
+def _unknown(reference: str) -> str:
+    nearest = catalog.nearest(reference)
+    hint = f"did you mean {', '.join(nearest)}? Or give" if nearest else "give"
+    return (
+        f"{reference}: is not a path, nor a model of the catalog: {hint} a directory, a config.json or a Hub "
+        "repository (organisation/name); 'kvplan models' lists the catalog"
+    )
+
+
+def _from_stdin(stream: TextIO, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+    document = read_stream(stream, file="<stdin>")
+    return _checkpoint(STDIN, document, name="stdin", source=Source.STDIN, hf_overrides=hf_overrides)
+
+
+def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+    from kvplan.checkpoint import weights
+
+    try:
+        directory = path.is_dir()
+    except OSError:
+        directory = False
+    source = Source.DIRECTORY if directory else Source.FILE
+    config = path / CONFIG_FILE if directory else path
+    if directory and not _exists(config):
+        raise InputError(f"{reference}: the directory has no {CONFIG_FILE}: give the directory of a model")
+    folder = config.parent
+    document = read_file(config)
+    quant = _optional(folder / QUANT_FILE) if directory or config.name == CONFIG_FILE else None
+    name = folder.resolve().name if directory or config.name == CONFIG_FILE else config.stem
+    return _checkpoint(
+        reference,
+        document,
+        name=name,
+        source=source,
+        path=str(config),
+        quant=quant,
+        weight_bytes=weights.in_directory(folder),
+        hf_overrides=hf_overrides,
+        has_processor=any(_exists(folder / name) for name in PROCESSOR_FILES),
+    )
+
+
+def _from_hub(repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+    from kvplan.checkpoint import hub, weights
+
+    if not hub.is_repo_id(repo_id):
+        raise InputError(_unknown(repo_id))
+    try:
+        path, source = hub.find(repo_id, offline=offline)
+    except InputError as error:
+        nearest = catalog.nearest(repo_id)
+        if nearest:
+            raise InputError(f"{error}; nearest in the catalog: {', '.join(nearest)}") from None
+        raise
+    document = read_file(path, file=f"{repo_id}/{CONFIG_FILE}")
+    quant = None
+    if document.data.get("quantization_config") is None:
+        quant_path = hub.companion(repo_id, QUANT_FILE, offline=offline)
+        quant = read_file(quant_path, file=f"{repo_id}/{QUANT_FILE}") if quant_path else None
+    index = hub.companion(repo_id, INDEX_FILE, offline=offline)
+    size = weights.from_index(index) if index else None
+    return _checkpoint(
+        repo_id,
+        document,
+        name=repo_id,
+        source=source,
+        path=str(path),
+        quant=quant,
+        weight_bytes=size,
+        hf_overrides=hf_overrides,
+    )
+
+
+def _from_catalog(reference: str, entry: catalog.Entry, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+    if not hf_overrides:
+        return catalog.checkpoint(entry, reference)
+    document, quant = catalog.raw(entry)
+    return _checkpoint(
+        reference,
+        document,
+        name=entry.name,
+        source=Source.CATALOG,
+        quant=quant,
+        provenance=entry.provenance,
+        hf_overrides=hf_overrides,
+    )
+
+
+def _checkpoint(
+    reference: str,
+    document: Document,
+    *,
+    name: str,
+    source: Source,
+    path: str | None = None,
+    quant: Document | None = None,
+    weight_bytes: int | None = None,
+    provenance: str | None = None,
+    has_processor: bool = True,
+    hf_overrides: Mapping[str, Any] | None,
+) -> Checkpoint:
+    found = _normalised(document, quant, hf_overrides)
+    return Checkpoint(
+        reference=reference,
+        name=name,
+        source=source,
+        path=path,
+        config_sha256=document.sha256,
+        config=found.config,
+        text_config=found.text_config,
+        architectures=found.architectures,
+        model_type=found.model_type,
+        quantization=found.quantization,
+        normalised_by=found.by,
+        weight_bytes=weight_bytes,
+        provenance=provenance,
+        has_processor=has_processor,
+    )
+
+
+_KEPT = 256
+_cache: OrderedDict[str, Normalised] = OrderedDict()
+
+
+def _normalised(document: Document, quant: Document | None, hf_overrides: Mapping[str, Any] | None) -> Normalised:
+    """`normalise`, remembered: planning thousands of launches of a few models reads each config once."""
+    from kvplan.checkpoint.normalise import cache_key, normalise
+
+    key = cache_key(document.sha256, quant.sha256 if quant else None, hf_overrides)
+    if key in _cache:
+        _cache.move_to_end(key)
+        return _cache[key]
+    found = normalise(
+        document.data,
+        file=document.file,
+        quant_file=quant.data if quant else None,
+        hf_overrides=hf_overrides,
+    )
+    _cache[key] = found
+    if len(_cache) > _KEPT:
+        _cache.popitem(last=False)
+    return found
+
+
+def _optional(path: Path) -> Document | None:
+    return read_file(path) if _exists(path) else None
