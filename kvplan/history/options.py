@@ -1,3 +1,37 @@
-"""History entries about options."""
+"""History entries about how a command line is read.
+
+Which options, choices and defaults a release has is a table (`kvplan/launch/data/options.json`, one row for each
+run of releases in which an option stayed the same), not a list of entries; here are the changes to the reading
+itself.
+"""
 
 from kvplan.releases import Behaviour
+
+SERVED_NAME_NEEDS_MODEL = Behaviour(
+    name="served_name_needs_model",
+    summary="`vllm serve --served-model-name …` without a model as first positional argument is refused",
+    since="0.17.1",
+    where="vllm/utils/argparse_utils.py",
+)
+
+DOTTED_VALUES_MAY_BE_HUMAN = Behaviour(
+    name="dotted_values_may_be_human",
+    summary="values of dotted options (`--kv-transfer-config.cpu_bytes 80g`) take k/m/g/t suffixes",
+    since="0.20.2",
+    where="vllm/utils/argparse_utils.py",
+)
+
+JSON_NUMBERS_MAY_BE_HUMAN = Behaviour(
+    name="json_numbers_may_be_human",
+    summary="unquoted numbers in JSON options may carry k/m/g/t suffixes",
+    since="0.20.2",
+    where="vllm/engine/arg_utils.py",
+)
+
+CONFIG_FILE_FALSE_NEGATES = Behaviour(
+    name="config_file_false_negates",
+    summary="`key: false` in a --config file becomes --no-key where the entry point's own parser has that option "
+    "(the module entry point has; `vllm serve` has not, there it is still dropped)",
+    since="0.28.0",
+    where="vllm/utils/argparse_utils.py",
+)
