@@ -1,1 +1,175 @@
-"""The models room."""
+"""What the model code of a vLLM release builds from a config: the attention layers and the model-level numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.engine.models import arch_config, registered, resolve, windows
+from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS
+from kvplan.engine.models.fields import Fields
+from kvplan.engine.models.general import Construction
+from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry
+from kvplan.engine.models.recipes import GENERAL, recipe_of
+from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.unplaceable import REASONS
+from kvplan.history import models as history
+
+if TYPE_CHECKING:
+    from kvplan.checkpoint.values import Checkpoint
+    from kvplan.releases import Release
+
+__all__ = ["ModelGeometry", "Refused", "Unplaceable", "build"]
+
+HYBRID_BUT_PLACED = frozenset({"granite_hybrid"})
+"""Families of hybrid classes that are computed where a config has no state layer."""
+
+
+def build(
+    checkpoint: Checkpoint,
+    release: Release,
+    *,
+    runner: str = "auto",
+    convert: str = "auto",
+    model_impl: str = "auto",
+    mla_disabled: bool = False,
+) -> ModelGeometry:
+    """The layers and model-level numbers of `checkpoint` in `release`.
+
+    `runner`, `convert` and `model_impl` are the options of those names, `mla_disabled` the environment's
+    VLLM_MLA_DISABLE. Raises Refused where vLLM itself stops on the model, Unplaceable where kvplan cannot say which
+    caches it has, InputError where the config lacks what its class reads.
+    """
+    config = Fields(checkpoint.config, checkpoint.file)
+    text = Fields(checkpoint.text_config, checkpoint.file)
+    found = arch_config.numbers(config, text, release, mla_disabled=mla_disabled)
+    nested = checkpoint.text_config is not checkpoint.config
+    resolved = resolve.resolve(
+        _architectures(checkpoint, release),
+        release,
+        moe=found.has_experts,
+        nested=nested,
+        runner=runner,
+        convert=convert,
+        model_impl=model_impl,
+    )
+    entry = resolved.entry
+    use_mla = arch_config.uses_mla(
+        found, text, release, wraps_transformers=entry.wraps_transformers, mla_disabled=mla_disabled
+    )
+    made = Construction(
+        release=release,
+        architecture=resolved.architecture,
+        source=resolved.source,
+        entry=entry,
+        recipe=recipe_of(entry, release),
+        config=config,
+        text=text,
+        numbers=found,
+        use_mla=use_mla,
+    )
+    innermost = _innermost(made)
+    mm_prefix = arch_config.uses_mm_prefix(config, text, release)
+    family = innermost.recipe.family
+    layers = _layers(innermost)
+    layers_mm_prefix = mm_prefix
+    if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
+        layers_mm_prefix = arch_config.uses_mm_prefix(text, text, release)
+    window = None if innermost.recipe.clears_window else windows.model_window(text, release)
+    return ModelGeometry(
+        architecture=resolved.architecture,
+        num_layers=found.num_layers,
+        num_attention_heads=found.num_heads,
+        num_kv_heads=found.num_kv_heads,
+        head_size=found.head_size,
+        use_mla=use_mla,
+        is_moe=found.has_experts,
+        is_hybrid=entry.hybrid and not _all_attention(config, release),
+        runner_type=resolved.runner_type,
+        is_encoder_decoder=bool(config.get("is_encoder_decoder")),
+        is_attention_free=entry.attention_free,
+        supports_pipeline=entry.pipelines,
+        is_multimodal=entry.multimodal,
+        uses_mm_prefix=layers_mm_prefix,
+        model_sliding_window=window,
+        mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
+        logits_soft_cap=bool(text.get("attn_logit_softcapping")),
+        backend_by_head_sizes=family in BACKEND_BY_HEAD_SIZES,
+        family=family,
+        layers=layers,
+    )
+
+
+def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
+    """The names in the config, after what vLLM rewrites before it resolves them."""
+    names = checkpoint.architectures
+    if checkpoint.model_type in {"mimo_v2", "mimo_v2_flash"} and checkpoint.config.get("vision_config"):
+        omni = registered.lookup("MiMoV2OmniForCausalLM", release)
+        return (omni.architecture,) if omni is not None else names
+    return names
+
+
+def _item_tokens(outer: Construction, inner: Construction, checkpoint: Checkpoint) -> int | None:
+    """Tokens of the largest multimodal item, where the processor can be asked (audio needs its files)."""
+    count = LARGEST_ITEM_TOKENS.get(inner.recipe.family)
+    if count is None or (outer.config.section("audio_config") is not None and not checkpoint.has_processor):
+        return None
+    return count(outer)
+
+
+def _innermost(made: Construction) -> Construction:
+    """The class that builds the decoder layers: `made` itself, or the language model that it wraps."""
+    recipe = made.recipe
+    if recipe.wraps is None:
+        return made
+    names = _inner_names(made)
+    resolved = resolve.inner(names, made.release, moe=made.numbers.has_experts) if names else None
+    place = made.place(recipe.wraps) if recipe.wraps else made.prefix
+    if resolved is None:
+        return replace(made, recipe=replace(GENERAL, family="wrapper"), prefix=place)
+    inner_recipe = recipe_of(resolved.entry, made.release)
+    if inner_recipe.wraps is not None:
+        inner_recipe = GENERAL
+    return replace(
+        made,
+        architecture=resolved.architecture,
+        source=resolved.source,
+        entry=resolved.entry,
+        recipe=inner_recipe,
+        config=made.text,
+        prefix=place,
+    )
+
+
+def _inner_names(made: Construction) -> tuple[str, ...]:
+    """Architecture names of the wrapped language model."""
+    if made.recipe.architecture is not None:
+        return (made.recipe.architecture,)
+    named = tuple(made.text.strings("architectures"))
+    if named or not made.release.has(history.TEXT_ARCHITECTURE_FROM_MODEL_TYPE):
+        return named
+    causal = registered.causal_class(made.text.text("model_type") or "")
+    return (causal,) if causal is not None else ()
+
+
+def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
+    kind = made.entry.kind
+    if kind == "encoder" or (made.entry.encoder_only and not made.entry.wraps_transformers):
+        return ()
+    if kind in REASONS and made.recipe.family not in HYBRID_BUT_PLACED:
+        raise Unplaceable(made.architecture, REASONS[kind])
+    layers = BUILDERS.get(made.recipe.family, BUILDERS["general"])(made)
+    if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers):
+        raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")
+    if not layers and not made.entry.wraps_transformers:
+        raise Unplaceable(made.architecture, "its config does not say how many layers it has")
+    return layers
+
+
+def _all_attention(config: Fields, release: Release) -> bool:
+    """Whether a hybrid architecture's `layer_types` are attention throughout, in the words the release knows."""
+    types = config.items("layer_types")
+    words = {"attention"}
+    if release.has(history.FULL_ATTENTION_HYBRID_IS_PLAIN):
+        words.add("full_attention")
+    return types is not None and all(kind in words for kind in types)

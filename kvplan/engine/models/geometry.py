@@ -66,6 +66,14 @@ class LayerGeometry:
     sliding_window: int | None = None
     has_sinks: bool = False
     latent: Latent | None = None
+    owns_indexer: bool = False
+    """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
+    own_backend: str | None = None
+    """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    stores_model_dtype: bool = False
+    """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
+    reads_skip_list: bool = True
+    """False for layer classes that never look at the skip list in any release."""
     shares_cache_of: str | None = None
     """Name of the layer whose cache this one reads and writes instead of owning one."""
 
@@ -90,10 +98,21 @@ class ModelGeometry:
     is_moe: bool = False
     is_hybrid: bool = False
     runner_type: str = "generate"
+    is_encoder_decoder: bool = False
+    is_attention_free: bool = False
     supports_pipeline: bool = True
     is_multimodal: bool = False
     uses_mm_prefix: bool = False
     """Bidirectional attention over image tokens (`is_mm_prefix_lm`), which some backends refuse."""
+    mm_prefix_item_tokens: int | None = None
+    """Tokens of the largest multimodal item of a prefix-LM, which must fit one batch; None where there is none."""
+    model_sliding_window: int | None = None
+    """Window (tokens) of every attention layer that does not pass one itself: vLLM's `cache_config.sliding_window`,
+    before `--disable-sliding-window`."""
+    logits_soft_cap: bool = False
+    """The config has `attn_logit_softcapping`, which some backends refuse."""
+    backend_by_head_sizes: bool = False
+    """The model's config hook picks a backend where its layers differ in head size."""
     family: str = "general"
     """The family file that built it; `general` for the rule that covers the rest."""
     layers: tuple[LayerGeometry, ...] = field(default=())

@@ -1,0 +1,94 @@
+"""The general rule: one attention layer a decoder layer, of the model-level heads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kvplan.engine.models import windows
+from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.recipes import Windows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kvplan.engine.models.arch_config import Numbers
+    from kvplan.engine.models.fields import Fields
+    from kvplan.engine.models.recipes import Recipe
+    from kvplan.engine.models.registered import Entry
+    from kvplan.releases import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Construction:
+    """What a builder needs to know about the class it stands for."""
+
+    release: Release
+    architecture: str
+    """The name to blame in messages."""
+    source: str
+    """The architecture name in the config, which names the wrapped class on the Transformers backend."""
+    entry: Entry
+    recipe: Recipe
+    config: Fields
+    text: Fields
+    numbers: Numbers
+    use_mla: bool
+    prefix: str = ""
+    """Where the class hangs in the module tree, empty at the top."""
+
+    @property
+    def count(self) -> int:
+        """Decoder layers."""
+        return self.numbers.num_layers
+
+    def name(self, index: int) -> str:
+        """Module prefix of the attention of decoder layer `index`."""
+        return self.place(self.recipe.layout.replace("{i}", str(index)))
+
+    def place(self, path: str) -> str:
+        """`path` below the class's own place in the module tree."""
+        if not self.prefix or path.startswith("."):
+            return self.prefix + path
+        return f"{self.prefix}.{path}"
+
+
+def layers(made: Construction) -> tuple[LayerGeometry, ...]:
+    """The layers of a decoder that follows the general rule."""
+    return uniform(made, layer_windows(made))
+
+
+def uniform(
+    made: Construction,
+    passed: Sequence[int | None],
+    *,
+    kv_heads: int | None = None,
+    head_size: int | None = None,
+    sinks: Sequence[bool] | None = None,
+) -> tuple[LayerGeometry, ...]:
+    """Attention layers alike but for the window each passes (and its sinks)."""
+    found = made.numbers
+    heads = found.num_heads
+    kv = found.num_kv_heads if kv_heads is None else kv_heads
+    size = found.head_size if head_size is None else head_size
+    return tuple(
+        LayerGeometry(
+            name=made.name(index),
+            index=index,
+            num_heads=heads,
+            num_kv_heads=kv,
+            head_size=size,
+            sliding_window=passed[index],
+            has_sinks=sinks is not None and sinks[index],
+        )
+        for index in range(made.count)
+    )
+
+
+def layer_windows(made: Construction) -> tuple[int | None, ...]:
+    """The windows that the layers of `made` pass, by its recipe."""
+    if made.recipe.windows is Windows.LAYER_TYPES:
+        return windows.by_layer_types(made.text, made.release, made.count)
+    if made.recipe.windows is Windows.INTERLEAVED:
+        return windows.interleaved(made.text, made.count)
+    return (None,) * made.count

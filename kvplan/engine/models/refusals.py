@@ -1,0 +1,27 @@
+"""The two ways in which no geometry comes out: vLLM refuses the model, or kvplan cannot place its layers."""
+
+from __future__ import annotations
+
+
+class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kvplan
+    """vLLM's own start-up refuses the model at this release while it resolves or builds the model class."""
+
+    def __init__(
+        self, architecture: str, message: str, exception: str = "ValidationError", stage: str = "options"
+    ) -> None:
+        super().__init__(message)
+        self.architecture = architecture
+        self.message = message
+        self.exception = exception
+        """Type of the exception that vLLM raises."""
+        self.stage = stage
+        """`options` where the engine config is made, `layers` where the model is built."""
+
+
+class Unplaceable(Exception):  # noqa: N818 - a limit of kvplan that the planner reports as a finding
+    """The model has cache layers of a kind that kvplan does not compute: the planner must fail closed."""
+
+    def __init__(self, architecture: str, why: str) -> None:
+        super().__init__(f"{architecture}: {why}")
+        self.architecture = architecture
+        self.why = why
