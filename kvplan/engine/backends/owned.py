@@ -1,0 +1,62 @@
+"""Backends that a model's own layers bring along: never chosen, but block sizes and views need their facts."""
+
+from __future__ import annotations
+
+from kvplan.engine.backends.facts import Backend, Dated, always
+from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
+from kvplan.releases import Release
+
+
+def _v41_indexer_pages(query: BackendQuery, _release: Release, _of_layer: bool) -> tuple[KernelBlockSize, ...]:
+    return (64 if query.major == 9 else 128,)
+
+
+_BLOCK_OUTERMOST = ("BLHNC", "BLNHC")
+_TOKEN_BY_TOKEN: Dated[tuple[KernelBlockSize, ...]] = always((MultipleOf(1),))
+
+OWNED: tuple[Backend, ...] = (
+    Backend(
+        name="DEEPSEEK_V32_INDEXER",
+        head_sizes=always((32, 64, 128)),
+        block_sizes=always((64,)),
+    ),
+    Backend(
+        name="DEEPSEEK_V4_INDEXER",
+        since="0.20.2",
+        head_sizes=always((32, 64, 128)),
+        block_sizes=always((256,)),
+        layouts=always(_BLOCK_OUTERMOST),
+    ),
+    Backend(
+        name="DEEPSEEK_V41_INDEXER",
+        since="0.30.0",
+        kernel_block_sizes=_v41_indexer_pages,
+        layouts=always(_BLOCK_OUTERMOST),
+    ),
+    Backend(
+        name="DEEPSEEK_SPARSE_SWA",
+        since="0.20.2",
+        head_sizes=always((512,)),
+        block_sizes=always((MultipleOf(64),), ("0.30.0", (MultipleOf(32),))),
+        preferred_block_size=256,
+    ),
+    Backend(name="FLASHMLA_SPARSE_DSV4", since="0.20.2", mla=True, sparse=True, block_sizes=always((256,))),
+    Backend(name="FLASHINFER_MLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
+    Backend(name="CompressorBackend", since="0.20.2", block_sizes=_TOKEN_BY_TOKEN),
+    Backend(name="MINIMAX_M3_SPARSE", since="0.24.0", sparse=True, block_sizes=always((128,))),
+    Backend(name="MINIMAX_M3_SPARSE_INDEXER", since="0.24.0", sparse=True, block_sizes=always((128,))),
+    *(
+        Backend(name=name, ssm=True, block_sizes=_TOKEN_BY_TOKEN)
+        for name in (
+            "MAMBA1_ATTN",
+            "MAMBA2_ATTN",
+            "GDN_ATTN",
+            "LINEAR_ATTN",
+            "BAILING_LINEAR_ATTN",
+            "SHORT_CONV_ATTN",
+            "PLE_SHORT_CONV_ATTN",
+            "KIMI_K3_KDA",
+        )
+    ),
+)
+"""Caches of indexers, compressors and states, and model-owned attention."""
