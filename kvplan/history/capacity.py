@@ -1,3 +1,144 @@
-"""History entries about capacity."""
+"""History entries about memory, batch defaults, runners and capacity."""
 
 from kvplan.releases import Behaviour
+
+BATCHED_TOKENS_16K_ON_LARGE_GPUS = Behaviour(
+    "BATCHED_TOKENS_16K_ON_LARGE_GPUS",
+    "max_num_batched_tokens defaults to 16384 on GPUs with 160 GiB or more",
+    since="0.28.0",
+    where="engine/arg_utils.py",
+)
+GB10_KEEPS_SMALL_BATCH_DEFAULTS = Behaviour(
+    "GB10_KEEPS_SMALL_BATCH_DEFAULTS",
+    "compute capability 12.1 (GB10) keeps the small batch defaults despite its memory",
+    since="0.33.0",
+    where="engine/arg_utils.py",
+)
+SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT = Behaviour(
+    "SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT",
+    "the reserve of a sliding-window layer counts every batch in flight, not one",
+    since="0.26.0",
+    where="v1/kv_cache_interface.py",
+)
+ADMISSION_COUNTS_FIRST_GROUP_ONLY = Behaviour(
+    "ADMISSION_COUNTS_FIRST_GROUP_ONLY",
+    "the admission check counts the blocks of the first KV cache group only",
+    until="0.18.1",
+    where="v1/core/kv_cache_utils.py",
+)
+ADMISSION_PER_WORKER = Behaviour(
+    "ADMISSION_PER_WORKER",
+    "the admission check is made for each worker with its own layers",
+    since="0.17.1",
+    where="v1/core/kv_cache_utils.py",
+)
+ADMISSION_RESERVES_NULL_BLOCK = Behaviour(
+    "ADMISSION_RESERVES_NULL_BLOCK",
+    "the admission check and the automatic max_model_len leave one block for the null block",
+    since="0.29.0",
+    where="v1/core/kv_cache_utils.py",
+)
+BLOCKS_OVERRIDE_BEFORE_CHECKS = Behaviour(
+    "BLOCKS_OVERRIDE_BEFORE_CHECKS",
+    "--num-gpu-blocks-override replaces the available memory before the admission check; before, only the number of "
+    "blocks after it",
+    since="0.20.2",
+    where="v1/core/kv_cache_utils.py",
+)
+TOKENS_FROM_CONCURRENCY = Behaviour(
+    "TOKENS_FROM_CONCURRENCY",
+    "the logged cache size is the concurrency times max_model_len; before, blocks per group times block size",
+    since="0.20.2",
+    where="v1/core/kv_cache_utils.py",
+)
+CONCURRENCY_SUMS_GROUPS = Behaviour(
+    "CONCURRENCY_SUMS_GROUPS",
+    "the logged concurrency rounds blocks up per group; before, once over all groups",
+    since="0.27.1",
+    where="v1/core/kv_cache_utils.py",
+)
+CAPACITY_LOGGED_IN_ONE_LINE = Behaviour(
+    "CAPACITY_LOGGED_IN_ONE_LINE",
+    "cache size and concurrency are logged in one line",
+    since="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
+POOL_IS_WIDEST_GROUP = Behaviour(
+    "POOL_IS_WIDEST_GROUP",
+    "a block costs the page bytes of the widest group; before, the longest group times the common page",
+    since="0.29.0",
+    where="v1/core/kv_cache_utils.py",
+)
+BLOCK_STRIDE_ALIGNED = Behaviour(
+    "BLOCK_STRIDE_ALIGNED",
+    "bytes per block are rounded up to the alignment that packed layers ask for",
+    since="0.31.0",
+    where="v1/core/kv_cache_utils.py",
+)
+V2_RUNNER_FOR_LISTED_MODELS = Behaviour(
+    "V2_RUNNER_FOR_LISTED_MODELS",
+    "a few architectures run on the V2 model runner by default",
+    since="0.22.1",
+    until="0.24.0",
+    where="config/vllm.py",
+)
+V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED = Behaviour(
+    "V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED",
+    "the listed architectures run on the V2 model runner even when they are MoE or quantised",
+    since="0.24.0",
+    where="config/vllm.py",
+)
+V2_RUNNER_FOR_DENSE_MODELS = Behaviour(
+    "V2_RUNNER_FOR_DENSE_MODELS",
+    "every generating model that is neither MoE nor hybrid runs on the V2 model runner by default",
+    since="0.25.1",
+    where="config/vllm.py",
+)
+V2_RUNNER_FOR_ALL = Behaviour(
+    "V2_RUNNER_FOR_ALL",
+    "the V2 model runner is the default for all models",
+    since="0.29.0",
+    where="config/vllm.py",
+)
+YARN_LENGTH_IN_CONFIG = Behaviour(
+    "YARN_LENGTH_IN_CONFIG",
+    "max_position_embeddings of a YaRN model is taken as already scaled; before, original length times factor",
+    since="0.30.0",
+    where="config/model.py",
+)
+EVENTS_DISABLE_HYBRID_MANAGER = Behaviour(
+    "EVENTS_DISABLE_HYBRID_MANAGER",
+    "--kv-events-config switches the hybrid KV cache manager off",
+    until="0.19.1",
+    where="config/vllm.py",
+)
+CONNECTOR_DISABLES_HYBRID_MANAGER = Behaviour(
+    "CONNECTOR_DISABLES_HYBRID_MANAGER",
+    "any --kv-transfer-config switches the hybrid KV cache manager off",
+    until="0.21.0",
+    where="config/vllm.py",
+)
+GROUPS_PLANNED_WITH_SPECS = Behaviour(
+    "GROUPS_PLANNED_WITH_SPECS",
+    "KV cache groups are planned as soon as the specs are collected, before memory is measured",
+    since="0.33.0",
+    where="v1/engine/core.py",
+)
+MM_PREFIX_RAISES_BATCHED_TOKENS = Behaviour(
+    "MM_PREFIX_RAISES_BATCHED_TOKENS",
+    "the default max_num_batched_tokens of a multimodal prefix-LM is raised to hold its largest item",
+    since="0.22.1",
+    where="engine/arg_utils.py",
+)
+UTILISATION_DEFAULT_092 = Behaviour(
+    "UTILISATION_DEFAULT_092",
+    "--gpu-memory-utilization defaults to 0.92; before, 0.90",
+    since="0.20.2",
+    where="config/cache.py",
+)
+ADMISSION_SPELLS_MODELS = Behaviour(
+    "ADMISSION_SPELLS_MODELS",
+    'the refusal of the admission check reads "the model\'s"; before, "the models\'s"',
+    since="0.22.1",
+    where="v1/core/kv_cache_utils.py",
+)

@@ -1,0 +1,266 @@
+"""Stage 8: blocks, admission check, tokens, concurrency, longest request.
+
+Source: `get_kv_cache_configs` and what it calls (v1/core/kv_cache_utils.py; 0.33.0 kv_cache_planning.py). Bytes are
+those of one GPU; the worker with the fewest blocks sets the number for all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from kvplan.engine.config import EngineConfig
+from kvplan.engine.grouping import CacheGroup
+from kvplan.engine.specs import RequestLimits, ceil_div
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Capacity, Stage, StartupError
+from kvplan.history import capacity as history
+from kvplan.releases import Release
+
+GIB = 1 << 30
+
+Workers = Sequence[tuple[CacheGroup, ...]]
+"""The groups as each pipeline stage sees them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """The capacity, and the refusal that start-up ends with if it does not suffice."""
+
+    capacity: Capacity
+    error: StartupError | None = None
+
+
+def bytes_per_block(groups: tuple[CacheGroup, ...], release: Release) -> int:
+    """Bytes that one block of the shared pool takes on a worker.
+
+    One plain group: layers times page. One uniform group: the sum of its layers' pages. Several groups: the longest
+    group times the common page; from 0.29 on the widest group's pages. 0.31.0 rounds up to whole rows.
+    """
+    if not release.has(history.POOL_IS_WIDEST_GROUP):
+        if len(groups) == 1 and groups[0].uniform:
+            return groups[0].page_bytes
+        return max(len(group.layers) for group in groups) * groups[0].representative.page_bytes
+    widest = max(sum(spec.page_bytes for spec in group.specs) for group in groups)
+    alignment = math.lcm(*(spec.row_alignment for group in groups for spec in group.specs))
+    return ceil_div(widest, alignment) * alignment
+
+
+def request_blocks(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> int:
+    """Blocks that the admission check counts for one request."""
+    counted = groups[:1] if release.has(history.ADMISSION_COUNTS_FIRST_GROUP_ONLY) else groups
+    return sum(_group_blocks(group, limits) for group in counted)
+
+
+def _group_blocks(group: CacheGroup, limits: RequestLimits) -> int:
+    members = group.specs if group.uniform else (group.representative,)
+    return max(spec.request_blocks(limits) for spec in members)
+
+
+def needed_bytes(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> int:
+    """Bytes that the admission check says one request of `limits.max_model_len` tokens needs on a worker."""
+    if not release.has(history.POOL_IS_WIDEST_GROUP) and len(groups) == 1 and groups[0].uniform:
+        return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
+    return bytes_per_block(groups, release) * request_blocks(groups, limits, release)
+
+
+def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, available: int) -> int:
+    """The largest max_model_len up to `limits.max_model_len` whose need fits `available` bytes; 0 if none does."""
+
+    def fits(length: int) -> bool:
+        return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
+
+    if not fits(1):
+        return 0
+    low, high = 1, limits.max_model_len
+    while low < high:
+        middle = (low + high + 1) // 2
+        if fits(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def concurrency(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, num_blocks: int) -> float:
+    """How many requests of the maximum length the log line says fit at once."""
+    if release.has(history.CONCURRENCY_SUMS_GROUPS):
+        blocks = sum(_group_blocks(group, limits) for group in groups)
+    else:
+        page = groups[0].page_bytes
+        blocks = ceil_div(sum(_group_blocks(group, limits) * group.page_bytes for group in groups), page)
+    return num_blocks / blocks
+
+
+def size(workers: Workers, config: EngineConfig, available: int | None, *, estimated: bool = False) -> Sized:
+    """Blocks and what they hold for `available` bytes a GPU. The refusal, if any, comes with all that could be
+    computed; with `available` None only the need of one request is."""
+    release = config.release
+    stages = [groups for groups in workers if groups]
+    limits = RequestLimits(config.max_model_len, config.in_flight_tokens)
+    if not stages:
+        return Sized(_nothing_cached(config, available, estimated))
+    per_block = [bytes_per_block(groups, release) for groups in stages]
+    heaviest = max(range(len(stages)), key=lambda stage: needed_bytes(stages[stage], limits, release))
+    if available is None:
+        return Sized(
+            _capacity(config, stages[heaviest], limits, per_block[heaviest], available=None, estimated=estimated)
+        )
+    override = config.num_gpu_blocks_override
+    pools = [available] * len(stages)
+    if override is not None and release.has(history.BLOCKS_OVERRIDE_BEFORE_CHECKS):
+        pools = [override * each for each in per_block]
+    reserve = release.has(history.ADMISSION_RESERVES_NULL_BLOCK)
+    usable = [pool - each if reserve else pool for pool, each in zip(pools, per_block, strict=True)]
+    longest = min(
+        longest_fitting(groups, limits, release, max(room, 0)) for groups, room in zip(stages, usable, strict=True)
+    )
+    error = None
+    if config.auto_fit:
+        if longest <= 0:
+            error = _cannot_auto_fit()
+        else:
+            limits = replace(limits, max_model_len=min(longest, limits.max_model_len))
+    error = error or _admission(stages, usable, limits, release)
+    num_blocks = max(0, min(pool // each for pool, each in zip(pools, per_block, strict=True)))
+    if override is not None:
+        num_blocks = override
+    capacity = _capacity(
+        config,
+        stages[heaviest],
+        limits,
+        per_block[heaviest],
+        available=available,
+        estimated=estimated,
+        num_blocks=num_blocks,
+        longest=longest,
+    )
+    return Sized(capacity, error)
+
+
+def _nothing_cached(config: EngineConfig, available: int | None, estimated: bool) -> Capacity:
+    return Capacity(
+        available_bytes=available,
+        estimated=estimated,
+        bytes_per_block=0,
+        num_blocks=1,
+        tokens=None,
+        max_concurrency=None,
+        max_model_len=config.max_model_len,
+        longest_request_tokens=config.max_model_len,
+        needed_bytes=0,
+    )
+
+
+def _capacity(
+    config: EngineConfig,
+    groups: tuple[CacheGroup, ...],
+    limits: RequestLimits,
+    per_block: int,
+    *,
+    available: int | None,
+    estimated: bool,
+    num_blocks: int | None = None,
+    longest: int | None = None,
+) -> Capacity:
+    release = config.release
+    needed = needed_bytes(groups, limits, release)
+    times = tokens = None
+    lines: tuple[str, ...] = ()
+    if num_blocks is not None:
+        times = concurrency(groups, limits, release, num_blocks)
+        tokens = _tokens(groups, limits, release, num_blocks, times)
+        lines = _log_lines(release, tokens, limits.max_model_len, times)
+    fixed, slope = _line(groups, limits, release)
+    return Capacity(
+        available_bytes=available,
+        estimated=estimated,
+        bytes_per_block=per_block,
+        num_blocks=num_blocks,
+        tokens=tokens,
+        max_concurrency=times,
+        max_model_len=limits.max_model_len,
+        longest_request_tokens=longest,
+        needed_bytes=needed,
+        fixed_bytes=fixed,
+        bytes_per_token=slope,
+        log_lines=lines,
+    )
+
+
+def _tokens(
+    groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, num_blocks: int, times: float
+) -> int:
+    if release.has(history.TOKENS_FROM_CONCURRENCY):
+        return int(times * limits.max_model_len)
+    return num_blocks // len(groups) * min(group.block_size for group in groups)
+
+
+def _line(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> tuple[int, float]:
+    """(fixed bytes, bytes per token) of the need of a long request, whose windows are full and whose reserve for
+    tokens in flight is complete: full-attention groups grow with the length, the others do not."""
+    pool = bytes_per_block(groups, release)
+    far = replace(limits, max_model_len=1 << 40)
+    further = replace(limits, max_model_len=1 << 41)
+    growth = request_blocks(groups, further, release) - request_blocks(groups, far, release)
+    slope = pool * growth / (1 << 40)
+    fixed = pool * request_blocks(groups, far, release) - slope * (1 << 40)
+    return max(0, round(fixed)), slope
+
+
+def _admission(
+    stages: list[tuple[CacheGroup, ...]], usable: list[int], limits: RequestLimits, release: Release
+) -> StartupError | None:
+    for groups, room in zip(stages, usable, strict=True):
+        if room <= 0:
+            return stop(
+                Stage.CAPACITY,
+                "no_memory",
+                "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
+                "the engine.",
+                facts={"available_bytes": room},
+            ).error
+        needed = needed_bytes(groups, limits, release)
+        if needed > room:
+            longest = longest_fitting(groups, limits, release, room)
+            whose = "model's" if release.has(history.ADMISSION_SPELLS_MODELS) else "models's"
+            estimate = (
+                f"Based on the available memory, the estimated maximum model length is {longest}. " if longest else ""
+            )
+            return stop(
+                Stage.CAPACITY,
+                "pool_too_small",
+                f"To serve at least one request with the {whose} max seq len ({limits.max_model_len}), "
+                f"({_gib(needed)} GiB KV cache is needed, which is larger than the available KV cache memory "
+                f"({_gib(room)} GiB). {estimate}Try increasing `gpu_memory_utilization` or decreasing "
+                "`max_model_len` when initializing the engine.",
+                facts={
+                    "needed_bytes": needed,
+                    "available_bytes": room,
+                    "max_model_len": limits.max_model_len,
+                    "longest_request_tokens": longest,
+                },
+            ).error
+    return None
+
+
+def _cannot_auto_fit() -> StartupError:
+    return stop(
+        Stage.CAPACITY,
+        "no_memory",
+        "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token. Try increasing "
+        "`gpu_memory_utilization`.",
+    ).error
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{round(size_bytes / GIB, 2)}"
+
+
+def _log_lines(release: Release, tokens: int, max_model_len: int, times: float) -> tuple[str, ...]:
+    cache = f"GPU KV cache size: {tokens:,} tokens"
+    requests = f"Maximum concurrency for {max_model_len:,} tokens per request: {times:.2f}x"
+    if release.has(history.CAPACITY_LOGGED_IN_ONE_LINE):
+        return (f"{cache}, {requests}",)
+    return (cache, requests)

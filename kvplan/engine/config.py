@@ -1,0 +1,505 @@
+"""Stage 1: the options become an engine config, with vLLM's own defaults and derivations.
+
+Sources: `engine/arg_utils.py`, `config/model.py`, `config/scheduler.py` and `config/vllm.py` of each release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.dtypes import CACHE_DTYPES, known
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage, Step
+from kvplan.errors import InputError
+from kvplan.history import capacity
+from kvplan.launch.options import default_of
+from kvplan.launch.values import Hardware, Launch
+from kvplan.releases import Release
+
+GIB = 1 << 30
+
+_DTYPE_ALIASES = {"half": "float16", "float": "float32"}
+_NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "plamo2", "glm4"})
+"""Model types that vLLM keeps from running in float16 (numerical instability)."""
+
+_LENGTH_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+"""Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
+
+_UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+
+_NOT_EMULATED = {
+    "speculative_config": "speculative decoding (its draft layers own caches too)",
+    "spec_method": "speculative decoding (its draft layers own caches too)",
+    "spec_model": "speculative decoding (its draft layers own caches too)",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """The launch after option validation: what the later stages read. Lengths and sizes in tokens."""
+
+    release: Release
+    hardware: Hardware
+    model_dtype: str
+    requested_cache_dtype: str
+    skip_tokens: tuple[str, ...]
+    user_block_size: int | None
+    max_model_len: int
+    auto_fit: bool
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    prefix_caching: bool
+    async_scheduling: bool
+    model_runner: str
+    max_concurrent_batches: int
+    hybrid_manager_disabled: bool
+    sliding_window: int | None
+    tensor_parallel: int
+    pipeline_parallel: int
+    data_parallel: int
+    gpu_memory_utilization: float
+    num_gpu_blocks_override: int | None
+    kv_cache_memory_bytes: int | None
+    attention_backend: str | None
+    flash_attn_version: int | None
+    quantization: str | None
+    kv_connector: bool
+    batch_invariant: bool
+    cache_layout_wish: str | None
+    pipeline_partition: str | None
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def in_flight_tokens(self) -> int:
+        """Tokens that may be scheduled and not yet settled: what a recycling cache reserves for."""
+        if self.release.has(capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT):
+            return self.max_concurrent_batches * self.max_num_batched_tokens
+        return self.max_num_batched_tokens
+
+
+def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> EngineConfig:
+    """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
+    release, hardware = launch.release, launch.hardware
+    _refuse_unemulated(launch)
+    steps: list[Step] = []
+    cache_dtype = _cache_dtype(launch)
+    model_dtype = _model_dtype(checkpoint, launch, geometry)
+    steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
+
+    window = geometry.model_sliding_window
+    disable_window = bool(_value(launch, "disable_sliding_window"))
+    max_model_len, length_cause = _max_model_len(checkpoint, launch, window if disable_window else None)
+    steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
+
+    batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    steps.append(
+        Step(
+            Stage.OPTIONS,
+            "scheduler.max_num_batched_tokens",
+            str(batched),
+            _batch_cause(launch, hardware),
+            option="--max-num-batched-tokens",
+        )
+    )
+    pipeline = _positive(launch, "pipeline_parallel_size")
+    runner = _model_runner(launch, checkpoint, geometry)
+    async_scheduling = _async_scheduling(launch, geometry)
+    concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
+    steps.append(
+        Step(
+            Stage.OPTIONS,
+            "engine.max_concurrent_batches",
+            str(concurrent),
+            f"async scheduling {'on' if async_scheduling else 'off'}, {runner} runner, {pipeline} pipeline stages",
+        )
+    )
+    return EngineConfig(
+        release=release,
+        hardware=hardware,
+        model_dtype=model_dtype,
+        requested_cache_dtype=cache_dtype,
+        skip_tokens=tuple(_value(launch, "kv_cache_dtype_skip_layers") or ()),
+        user_block_size=_value(launch, "block_size"),
+        max_model_len=max_model_len,
+        auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
+        max_num_batched_tokens=batched,
+        max_num_seqs=seqs,
+        prefix_caching=_prefix_caching(launch, geometry),
+        async_scheduling=async_scheduling,
+        model_runner=runner,
+        max_concurrent_batches=concurrent,
+        hybrid_manager_disabled=_hybrid_manager_disabled(launch),
+        sliding_window=None if disable_window else window,
+        tensor_parallel=_positive(launch, "tensor_parallel_size"),
+        pipeline_parallel=pipeline,
+        data_parallel=_positive(launch, "data_parallel_size"),
+        gpu_memory_utilization=float(_value(launch, "gpu_memory_utilization")),
+        num_gpu_blocks_override=_value(launch, "num_gpu_blocks_override"),
+        kv_cache_memory_bytes=_value(launch, "kv_cache_memory_bytes"),
+        attention_backend=_attention_option(launch, "backend"),
+        flash_attn_version=_attention_option(launch, "flash_attn_version"),
+        quantization=_value(launch, "quantization"),
+        kv_connector=_value(launch, "kv_transfer_config") is not None,
+        batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
+        pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
+        steps=tuple(steps),
+    )
+
+
+def _value(launch: Launch, name: str) -> Any:
+    given = launch.get(name)
+    return default_of(name, launch.release) if given is None else given
+
+
+def _positive(launch: Launch, name: str) -> int:
+    value = _value(launch, name)
+    size = 1 if value is None else int(value)
+    if size < 1:
+        flag = "--" + name.replace("_", "-")
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"{flag} must be at least 1, got {size}",
+            facts={"option": flag, "value": size},
+        )
+    return size
+
+
+def _refuse_unemulated(launch: Launch) -> None:
+    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
+    for name, what in _NOT_EMULATED.items():
+        if launch.get(name) is not None:
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag}: kvplan does not emulate {what} yet; leave the option out to plan the rest")
+    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
+        if (launch.get(name) or 1) != 1:
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} {launch.get(name)}: kvplan does not emulate context parallelism yet")
+
+
+def _cache_dtype(launch: Launch) -> str:
+    value = str(_value(launch, "kv_cache_dtype"))
+    accepted = known(launch.release)
+    if value not in accepted:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
+        )
+    if next(row for row in CACHE_DTYPES if row.name == value).packed:
+        raise InputError(
+            f"--kv-cache-dtype {value}: kvplan does not emulate this packed cache layout yet; "
+            f"it knows {', '.join(row.name for row in CACHE_DTYPES if not row.packed)}"
+        )
+    return value
+
+
+def _config_dtype(checkpoint: Checkpoint) -> str:
+    """The dtype the checkpoint declares; vLLM takes float32 where it declares none."""
+    for source in (checkpoint.config, checkpoint.text_config):
+        for key in ("dtype", "torch_dtype"):
+            value = source.get(key)
+            if isinstance(value, str) and value:
+                return value.removeprefix("torch.")
+    return "float32"
+
+
+def _model_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> str:
+    """`--dtype` resolved: `auto` takes the checkpoint's, float32 becomes the platform's preferred half type."""
+    asked = str(_value(launch, "dtype")).lower()
+    no_half = checkpoint.model_type in _NO_FLOAT16
+    if asked != "auto":
+        asked = _DTYPE_ALIASES.get(asked, asked)
+        if asked == "float16" and no_half:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"The model type {checkpoint.model_type!r} does not support float16.",
+                facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
+            )
+        return asked
+    bf16 = launch.hardware.capability >= (8, 0)
+    supported = [d for d in (["bfloat16"] if bf16 else []) + ["float16", "float32"] if d != "float16" or not no_half]
+    preferred = "float16" if geometry.runner_type == "pooling" and "float16" in supported else supported[0]
+    declared = _config_dtype(checkpoint)
+    if declared == "float32":
+        declared = preferred
+    return declared if declared in supported else preferred
+
+
+def _dtype_cause(launch: Launch, checkpoint: Checkpoint) -> str:
+    asked = str(_value(launch, "dtype")).lower()
+    if asked != "auto":
+        return f"--dtype {asked}"
+    return f"the checkpoint declares {_config_dtype(checkpoint)}; compute capability {launch.hardware.capability_text}"
+
+
+def _rope_parameters(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The rope parameters of a config, one set a layer type where they differ by layer type."""
+    parameters = config.get("rope_parameters") or config.get("rope_scaling")
+    if not isinstance(parameters, Mapping):
+        return
+    nested = [value for value in parameters.values() if isinstance(value, Mapping)]
+    if nested and "rope_type" not in parameters:
+        yield from nested
+    elif "rope_type" in parameters or "type" in parameters:
+        yield parameters
+
+
+def _derived_length(
+    text: Mapping[str, Any], release: Release, disabled_window: int | None
+) -> tuple[float | None, str | None]:
+    """The context length the config allows, and the field that says so; (None, None) where none does."""
+    lengths = [(text[key], key) for key in _LENGTH_KEYS if isinstance(text.get(key), (int, float)) and text[key]]
+    derived: float | None = None
+    key: str | None = None
+    for length, name in lengths:
+        if derived is None or length < derived:
+            derived, key = length, name
+    if text.get("model_max_length"):
+        derived, key = text["model_max_length"], "model_max_length"
+    if disabled_window is not None and (derived is None or disabled_window < derived):
+        derived, key = disabled_window, "sliding_window"
+    if derived is None:
+        return None, None
+    if "gemma3" in str(text.get("model_type", "")):
+        return derived, key
+    yarn_in_config = release.has(capacity.YARN_LENGTH_IN_CONFIG)
+    unscaled = _UNSCALED_ROPE | _ALSO_UNSCALED_ROPE if yarn_in_config else _UNSCALED_ROPE
+    factor: float | None = 1.0
+    for rope in _rope_parameters(text):
+        rope_type = rope.get("rope_type", rope.get("type"))
+        if rope_type in unscaled:
+            continue
+        factor = rope.get("factor", factor)
+        if rope_type == "yarn" and not yarn_in_config and rope.get("original_max_position_embeddings"):
+            derived = rope["original_max_position_embeddings"]
+    return derived * (1.0 if factor is None else factor), key
+
+
+def _max_model_len(checkpoint: Checkpoint, launch: Launch, disabled_window: int | None) -> tuple[int, str]:
+    """`--max-model-len` resolved and checked against what the config allows, with the reason.
+
+    An automatic length (-1) starts from the derived one; capacity shortens it later.
+    """
+    text = checkpoint.text_config
+    asked = _value(launch, "max_model_len")
+    asked = -1 if asked == "auto" else asked
+    derived, key = _derived_length(text, launch.release, disabled_window)
+    if derived is None:
+        if asked is not None and asked != -1:
+            return int(asked), f"--max-model-len {asked}"
+        derived, key = 2048, "no length field in the config"
+    if asked is None or asked == -1:
+        if any(rope.get("rope_type") == "longrope" for rope in _rope_parameters(text)):
+            original = text.get("original_max_position_embeddings") or derived
+            return int(original), "LongRoPE models default to original_max_position_embeddings"
+        return int(derived), f"derived from the config ({key})"
+    if asked > derived:
+        limit = text.get("model_max_length")
+        if (limit is None or asked > limit) and launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") in (
+            "",
+            "0",
+        ):
+            raise stop(
+                Stage.OPTIONS,
+                "max_model_len_too_long",
+                f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
+                f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
+                "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
+            )
+    return int(asked), f"--max-model-len {asked}"
+
+
+def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
+    """0 small, 1 for 70 GiB and more (A100 excepted), 2 for 160 GiB and more where the release knows that tier."""
+    if hardware.memory_bytes >= 160 * GIB and release.has(capacity.BATCHED_TOKENS_16K_ON_LARGE_GPUS):
+        return 2
+    gb10 = hardware.capability == (12, 1) and release.has(capacity.GB10_KEEPS_SMALL_BATCH_DEFAULTS)
+    if hardware.memory_bytes >= 70 * GIB and "a100" not in hardware.device_name.lower() and not gb10:
+        return 1
+    return 0
+
+
+def _batch_cause(launch: Launch, hardware: Hardware) -> str:
+    if launch.get("max_num_batched_tokens") is not None:
+        return f"--max-num-batched-tokens {launch.get('max_num_batched_tokens')}"
+    return f"default of the API server on {hardware.name} ({hardware.memory_bytes / GIB:.0f} GiB)"
+
+
+def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs) of the API server: defaults by GPU memory, capped by each other."""
+    release = launch.release
+    tier = _large_gpu_tier(launch.hardware, release)
+    asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
+    tokens = int(asked_tokens) if asked_tokens is not None else (2048, 8192, 16384)[tier]
+    seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
+    chunked = _value(launch, "enable_chunked_prefill")
+    chunked = True if chunked is None else bool(chunked)
+    if launch.get("performance_mode") == "throughput":
+        tokens *= 2 if asked_tokens is None else 1
+        seqs *= 2 if asked_seqs is None else 1
+    if asked_tokens is None:
+        if not chunked:
+            tokens = max(max_model_len, tokens)
+        if release.has(capacity.MM_PREFIX_RAISES_BATCHED_TOKENS) and geometry.mm_prefix_item_tokens is not None:
+            tokens = max(tokens, geometry.mm_prefix_item_tokens)
+        tokens = min(seqs * max_model_len, tokens)
+    if asked_seqs is None:
+        seqs = min(seqs, tokens)
+    if tokens < max_model_len and not chunked:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            facts={"option": "--max-num-batched-tokens", "value": tokens},
+        )
+    if tokens < seqs:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            facts={"option": "--max-num-batched-tokens", "value": tokens},
+        )
+    return tokens, seqs
+
+
+_V2_LISTED: dict[str, frozenset[str]] = {
+    "0.22.1": frozenset({"Qwen3ForCausalLM"}),
+    "0.23.0": frozenset({"Qwen3ForCausalLM", "LlamaForCausalLM", "MistralForCausalLM"}),
+    "0.24.0": frozenset(
+        {
+            "Qwen3ForCausalLM",
+            "DeepseekV2ForCausalLM",
+            "Qwen2MoeForCausalLM",
+            "GraniteMoeForCausalLM",
+            "LlamaForCausalLM",
+            "MistralForCausalLM",
+        }
+    ),
+    "0.25.1": frozenset({"DeepseekV2ForCausalLM", "Qwen2MoeForCausalLM", "GraniteMoeForCausalLM"}),
+    "0.26.0": frozenset(
+        {
+            "DeepseekV2ForCausalLM",
+            "Qwen2MoeForCausalLM",
+            "GraniteMoeForCausalLM",
+            "InklingForCausalLM",
+            "InklingForConditionalGeneration",
+            "LongcatFlashNgramForCausalLM",
+        }
+    ),
+}
+"""Architectures that a release runs on the V2 runner though the general rule would not; a row holds until the next."""
+
+
+def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
+    listed: frozenset[str] = frozenset()
+    for since, names in _V2_LISTED.items():
+        if release.within(since, None):
+            listed = names
+    return any(name in listed for name in architectures)
+
+
+def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model."""
+    release = launch.release
+    wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
+    if wish is not None:
+        return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if release.has(capacity.V2_RUNNER_FOR_ALL):
+        return "V2"
+    if geometry.runner_type != "generate":
+        return "V1"
+    listed = _listed_for_v2(release, checkpoint.architectures)
+    if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
+        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+            return "V1"
+        return "V2" if listed or not geometry.is_moe else "V1"
+    if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
+        quantised = checkpoint.quantization is not None or launch.get("quantization") is not None
+        if release.has(capacity.V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED) or not (geometry.is_moe or quantised):
+            return "V2"
+    return "V1"
+
+
+def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
+    """On unless switched off; pooling models and executors without support go without."""
+    asked = launch.get("async_scheduling")
+    if asked is not None:
+        return bool(asked)
+    if geometry.runner_type != "generate":
+        return False
+    executor = launch.get("distributed_executor_backend")
+    return executor in (None, "mp", "uni", "external_launcher", "ray")
+
+
+def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> int:
+    """Batches that may be in flight at once (`VllmConfig.max_concurrent_batches`)."""
+    if async_scheduling:
+        if runner == "V2":
+            return pipeline + 1
+        if pipeline <= 1:
+            return 2
+    return pipeline
+
+
+def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
+    asked = launch.get("enable_prefix_caching")
+    if asked is not None:
+        return bool(asked)
+    return not geometry.is_hybrid
+
+
+def _hybrid_manager_disabled(launch: Launch) -> bool:
+    """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
+    release = launch.release
+    cause = None
+    if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
+        cause = "--kv-events-config"
+    asked = launch.get("disable_hybrid_kv_cache_manager")
+    if asked is None:
+        connector = launch.get("kv_transfer_config") is not None
+        return cause is not None or (connector and release.has(capacity.CONNECTOR_DISABLES_HYBRID_MANAGER))
+    if asked is False and cause is not None:
+        raise stop(
+            Stage.OPTIONS,
+            "hybrid_manager",
+            "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
+        )
+    return bool(asked)
+
+
+def _attention_option(launch: Launch, key: str) -> Any:
+    """A field of the attention config, from its own flag or from `--attention-config`."""
+    config = launch.get("attention_config")
+    nested = config.get(key) if isinstance(config, Mapping) else None
+    if key == "backend":
+        flag = launch.get("attention_backend")
+        if flag is not None and nested is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                "attention_backend and attention_config.backend are mutually exclusive",
+                facts={"option": "--attention-backend", "value": str(flag)},
+            )
+        return flag if flag is not None else nested
+    return nested

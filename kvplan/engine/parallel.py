@@ -1,0 +1,130 @@
+"""Stage 3: heads per tensor-parallel rank, decoder layers per pipeline stage.
+
+Sources: `ModelConfig.verify_with_parallel_config` (config/model.py), `get_pp_indices` (distributed/utils.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.engine.config import EngineConfig
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the model is spread: heads a rank, and the first layer of each pipeline stage."""
+
+    tensor: int
+    stage_starts: tuple[int, ...]
+    """First decoder layer of each pipeline stage, ascending."""
+    steps: tuple[Step, ...] = ()
+
+    def rank_of(self, index: int) -> int:
+        """The pipeline stage that owns decoder layer `index`; layers past the last one belong to the last stage."""
+        rank = 0
+        for stage, start in enumerate(self.stage_starts):
+            if index >= start:
+                rank = stage
+        return rank
+
+    def heads(self, total: int) -> int:
+        """Heads of one rank; fewer heads than ranks are replicated."""
+        return max(1, total // self.tensor)
+
+
+def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
+    """The split of the model over ranks. Raises StartupStops where vLLM refuses it."""
+    tensor, stages = config.tensor_parallel, config.pipeline_parallel
+    if geometry.num_attention_heads % tensor:
+        raise stop(
+            Stage.PARALLEL,
+            "heads_not_divisible",
+            f"Total number of attention heads ({geometry.num_attention_heads}) must be divisible by tensor parallel "
+            f"size ({tensor}).",
+            facts={"heads": geometry.num_attention_heads, "tensor_parallel": tensor},
+        )
+    if stages > 1 and not geometry.supports_pipeline:
+        raise stop(
+            Stage.PARALLEL,
+            "pipeline_unsupported",
+            "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` "
+            "interface.",
+            exception="NotImplementedError",
+            facts={"architecture": geometry.architecture},
+        )
+    counts = _stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
+    starts = tuple(sum(counts[:stage]) for stage in range(stages))
+    steps = []
+    if tensor > 1:
+        steps.append(
+            Step(
+                Stage.PARALLEL,
+                "parallel.kv_heads",
+                f"{max(1, geometry.num_kv_heads // tensor)} a rank",
+                f"{geometry.num_kv_heads} KV heads over {tensor} ranks"
+                + (" (MLA keeps one latent row on every rank)" if geometry.use_mla else ""),
+                option="--tensor-parallel-size",
+            )
+        )
+    if stages > 1:
+        steps.append(
+            Step(
+                Stage.PARALLEL,
+                "parallel.stages",
+                ", ".join(str(count) for count in counts),
+                f"{geometry.num_layers} layers over {stages} pipeline stages",
+                option="--pipeline-parallel-size",
+            )
+        )
+    return Split(tensor, starts, tuple(steps))
+
+
+def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
+    """Model code asserts, without a text, that KV heads divide over ranks or ranks over KV heads."""
+    if layer.kind is not Kind.ATTENTION or not layer.num_kv_heads:
+        return
+    larger, smaller = max(layer.num_kv_heads, tensor), min(layer.num_kv_heads, tensor)
+    if larger % smaller:
+        raise stop(
+            Stage.PARALLEL,
+            "kv_heads_not_divisible",
+            "",
+            exception="AssertionError",
+            facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": tensor, "layer": layer.name},
+        )
+
+
+def _stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
+    """Decoder layers of each pipeline stage: an equal share, the remainder from the last but one backwards."""
+    if partition is not None:
+        try:
+            sizes = [int(part) for part in partition.split(",")]
+        except ValueError:
+            raise stop(
+                Stage.PARALLEL,
+                "pipeline_partition",
+                f"Invalid partition string: {partition}",
+                facts={"partition": partition},
+            ) from None
+        if len(sizes) != stages:
+            raise stop(
+                Stage.PARALLEL,
+                "pipeline_partition",
+                f"len(partitions)={len(sizes)} does not match pp_size={stages}.",
+                facts={"partition": partition, "stages": stages},
+            )
+        if sum(sizes) != layers:
+            raise stop(
+                Stage.PARALLEL,
+                "pipeline_partition",
+                f"sum(partitions)={sum(sizes)} does not match num_hidden_layers={layers}.",
+                facts={"partition": partition, "layers": layers},
+            )
+        return sizes
+    sizes = [layers // stages] * stages
+    for position in range(2, layers % stages + 2):
+        sizes[-position] += 1
+    return sizes

@@ -1,0 +1,345 @@
+"""The emulated start-up, in vLLM's own order: one stage after the other until one refuses.
+
+The first refusal is the outcome. Stages that do not need its result are still computed, so that one run reports
+every problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
+from kvplan.engine import capacity as sizing
+from kvplan.engine import config as options
+from kvplan.engine.backends.layouts import kv_cache_layout
+from kvplan.engine.block_size import BlockSize
+from kvplan.engine.config import EngineConfig
+from kvplan.engine.coverage import is_covered
+from kvplan.engine.grouping import CacheGroup, Grouping
+from kvplan.engine.layers import Built, BuiltLayer
+from kvplan.engine.models import build as build_model
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.spec_building import build_spec
+from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.values import (
+    BlockSizeStep,
+    Capacity,
+    Group,
+    LayerPlan,
+    Plan,
+    Settings,
+    SharedLayer,
+    Skip,
+    Stage,
+    StartupError,
+    Step,
+)
+from kvplan.launch.values import Launch
+from kvplan.releases import Release
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has been computed so far; a stage that refuses leaves the rest empty."""
+
+    geometry: ModelGeometry | None = None
+    config: EngineConfig | None = None
+    cache_dtype: str = "auto"
+    built: Built | None = None
+    sizes: dict[int, BlockSize] = field(default_factory=dict)
+    specs: dict[str, LayerSpec] = field(default_factory=dict)
+    grouping: Grouping | None = None
+    layout: str | None = None
+    capacity: Capacity | None = None
+    kernels: dict[int, int] = field(default_factory=dict)
+    errors: list[StartupError] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+
+def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
+    """Emulate the start-up of `launch` for the model in `checkpoint`.
+
+    Raises InputError where kvplan itself cannot go on (a layout it does not emulate, a field of the wrong type);
+    whatever vLLM would refuse is the plan's outcome instead.
+    """
+    progress = _Progress()
+    for refusal in launch.refusals:
+        progress.errors.append(
+            StartupError(
+                Stage.OPTIONS, refusal.exception, refusal.message, "refused_option", {"option": refusal.option}
+            )
+        )
+    if not progress.errors:
+        try:
+            _run(checkpoint, launch, progress)
+        except StartupStops as stopped:
+            progress.errors.append(stopped.error)
+    return _assemble(checkpoint, launch, progress)
+
+
+def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+    geometry = progress.geometry = _geometry(checkpoint, launch.release)
+    config = options.validate(checkpoint, launch, geometry)
+    progress.config = config = block_size.config_time_backend(geometry, config)
+    progress.steps += config.steps
+    resolved = cache_dtype.resolve(checkpoint, config)
+    progress.cache_dtype = resolved.cache_dtype
+    progress.steps += resolved.steps
+    split = parallel.split(geometry, config)
+    progress.steps += split.steps
+    built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
+    progress.steps += built.steps
+    if built.error is not None:
+        raise StartupStops(built.error)
+    for rank in range(config.pipeline_parallel):
+        mine = tuple(layer for layer in built.layers if layer.rank == rank)
+        run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
+        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
+        progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+    _check_pages(progress.specs)
+    progress.layout = _layout(config, built, progress.specs)
+    progress.grouping = grouping.group(
+        progress.specs,
+        config.release,
+        hybrid_manager_disabled=config.hybrid_manager_disabled,
+        layout=progress.layout,
+    )
+    progress.steps += progress.grouping.steps
+    _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
+    try:
+        return build_model(checkpoint, release)
+    except Refused as refused:
+        raise stop(
+            Stage.OPTIONS,
+            "unknown_architecture",
+            refused.message,
+            exception=refused.exception,
+            facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
+        ) from None
+    except Unplaceable as unplaceable:
+        raise stop(
+            Stage.LAYERS,
+            "unplaceable_architecture",
+            str(unplaceable),
+            exception="NotEmulated",
+            facts={"architecture": unplaceable.architecture, "why": unplaceable.why},
+        ) from None
+
+
+def _check_pages(specs: dict[str, LayerSpec]) -> None:
+    """vLLM reads every page size before it groups, so a page padded to less than it holds fails here."""
+    for name, spec in specs.items():
+        try:
+            _ = spec.page_bytes
+        except BareAssertion as failed:
+            raise stop(
+                Stage.SPECS,
+                "assertion",
+                "",
+                exception="AssertionError",
+                facts={"check": failed.check, "layer": name, **failed.facts},
+            ) from None
+
+
+def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
+    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    decision = kv_cache_layout(
+        distinct.items(),
+        config.release,
+        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        requested=config.cache_layout_wish,
+    )
+    if decision is None:
+        return None
+    if decision.error is not None:
+        raise stop(Stage.SPECS, "cache_layout", decision.error, facts={"requested": config.cache_layout_wish})
+    return decision.layout
+
+
+def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, built: Built, grouped: Grouping) -> None:
+    """Capacity, kernel blocks and views; a pool that is too small does not keep the views from being checked."""
+    names = [
+        frozenset(layer.geometry.name for layer in built.layers if layer.rank == rank)
+        for rank in range(config.pipeline_parallel)
+    ]
+    workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
+    available = config.kv_cache_memory_bytes or launch.available_kv_memory
+    sized = sizing.size(workers, config, available)
+    progress.capacity = sized.capacity
+    if sized.error is not None:
+        progress.errors.append(sized.error)
+    by_name = {layer.geometry.name: layer for layer in built.layers}
+    num_blocks = sized.capacity.num_blocks or 1
+    checked: set[tuple[object, ...]] = set()
+    try:
+        for groups in workers:
+            for position, group in enumerate(groups):
+                kernel = views.kernel_block_size(group, by_name, config.release, progress.layout)
+                progress.kernels[position] = kernel
+                for name, spec in zip(group.layers, group.specs, strict=True):
+                    layer = by_name[name]
+                    same = (layer.backend, layer.cache_dtype, layer.run_cache_dtype, spec, kernel)
+                    if same not in checked:
+                        checked.add(same)
+                        views.check_view(name, layer, spec, kernel, num_blocks, config)
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
+
+
+def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Plan:
+    config, built = progress.config, progress.built
+    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release)
+    return Plan(
+        checkpoint=checkpoint,
+        launch=launch,
+        release=launch.release,
+        geometry=progress.geometry,
+        settings=None if config is None else _settings(progress, config),
+        skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
+        layers=_layer_plans(progress, exact),
+        shared=_shared(progress.geometry),
+        groups=_groups(progress),
+        block_size_steps=_block_steps(progress),
+        backends=() if built is None else built.backends,
+        capacity=progress.capacity,
+        error=progress.errors[0] if progress.errors else None,
+        later_errors=tuple(progress.errors[1:]),
+        trace=tuple(progress.steps) + _block_trace(progress),
+        exact=exact,
+    )
+
+
+def _shared(geometry: ModelGeometry | None) -> tuple[SharedLayer, ...]:
+    if geometry is None:
+        return ()
+    return tuple(
+        SharedLayer(layer.name, layer.index, layer.shares_cache_of)
+        for layer in geometry.layers
+        if layer.shares_cache_of is not None
+    )
+
+
+def _block_steps(progress: _Progress) -> tuple[BlockSizeStep, ...]:
+    return progress.sizes[0].steps if 0 in progress.sizes else ()
+
+
+def _block_trace(progress: _Progress) -> tuple[Step, ...]:
+    return tuple(
+        Step(
+            Stage.BLOCK_SIZE,
+            "cache.block_size",
+            str(step.block_size),
+            step.text,
+            option="--block-size" if step.cause == "user" else None,
+            behaviour=step.behaviour,
+        )
+        for step in _block_steps(progress)
+    )
+
+
+def _settings(progress: _Progress, config: EngineConfig) -> Settings:
+    built = progress.built
+    size = progress.sizes[0].block_size if 0 in progress.sizes else config.user_block_size or 16
+    return Settings(
+        model_dtype=config.model_dtype,
+        requested_cache_dtype=config.requested_cache_dtype,
+        cache_dtype=progress.cache_dtype,
+        cache_dtype_after_load=progress.cache_dtype if built is None else built.cache_dtype,
+        skip_tokens=config.skip_tokens,
+        user_block_size=config.user_block_size,
+        block_size=size,
+        max_model_len=config.max_model_len,
+        max_num_batched_tokens=config.max_num_batched_tokens,
+        max_num_seqs=config.max_num_seqs,
+        prefix_caching=config.prefix_caching,
+        async_scheduling=config.async_scheduling,
+        model_runner=config.model_runner,
+        max_concurrent_batches=config.max_concurrent_batches,
+        hybrid_manager_disabled=config.hybrid_manager_disabled,
+        sliding_window=config.sliding_window,
+        tensor_parallel=config.tensor_parallel,
+        pipeline_parallel=config.pipeline_parallel,
+        data_parallel=config.data_parallel,
+        gpu_memory_utilization=config.gpu_memory_utilization,
+        num_gpu_blocks_override=config.num_gpu_blocks_override,
+        kv_cache_memory_bytes=config.kv_cache_memory_bytes,
+        attention_backend=config.attention_backend,
+        quantization=config.quantization,
+        kv_cache_layout=progress.layout,
+    )
+
+
+def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
+    """Each layer's spec after unification, or as the layer asked for it where start-up stopped before."""
+    final = dict(progress.specs)
+    if progress.grouping is not None:
+        for group in progress.grouping.groups:
+            final |= dict(zip(group.layers, group.specs, strict=True))
+    return final
+
+
+def _layer_plans(progress: _Progress, exact: bool) -> tuple[LayerPlan, ...]:
+    if progress.built is None or not progress.specs:
+        return ()
+    final = _final_specs(progress)
+    return tuple(
+        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], exact)
+        for layer in progress.built.layers
+        if layer.geometry.name in progress.specs
+    )
+
+
+def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bool) -> LayerPlan:
+    geometry = layer.geometry
+    return LayerPlan(
+        name=geometry.name,
+        index=geometry.index,
+        role=geometry.role,
+        rank=layer.rank,
+        layer_class=geometry.layer_class,
+        spec=type(asked).__name__,
+        backend=layer.backend,
+        cache_dtype=layer.cache_dtype,
+        storage_dtype=asked.dtype,
+        quant_mode=asked.quant_mode,
+        block_size=final.block_size,
+        num_kv_heads=asked.num_kv_heads,
+        head_size=asked.head_size,
+        head_size_v=asked.head_size_v,
+        sliding_window=asked.sliding_window,
+        page_bytes=_page(final),
+        unpadded_page_bytes=final.unpadded_page_bytes,
+        spec_block_size=asked.block_size,
+        spec_page_bytes=_page(asked),
+        skipped=layer.skipped,
+        covered=exact,
+    )
+
+
+def _page(spec: LayerSpec) -> int:
+    try:
+        return spec.page_bytes
+    except BareAssertion:
+        return spec.unpadded_page_bytes
+
+
+def _groups(progress: _Progress) -> tuple[Group, ...]:
+    if progress.grouping is None:
+        return ()
+    return tuple(_group(group, progress.kernels.get(i)) for i, group in enumerate(progress.grouping.groups))
+
+
+def _group(group: CacheGroup, kernel: int | None) -> Group:
+    return Group(
+        layers=group.layers,
+        spec="UniformTypeKVCacheSpecs" if group.uniform else type(group.representative).__name__,
+        block_size=group.block_size,
+        page_bytes=group.page_bytes,
+        kernel_block_size=kernel,
+    )

@@ -1,0 +1,130 @@
+"""Stage 6: the KV cache spec of each layer (`get_kv_cache_spec` of the layer classes)."""
+
+from __future__ import annotations
+
+from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
+from kvplan.engine.backends.values import MultipleOf
+from kvplan.engine.block_size import BlockSize
+from kvplan.engine.layers import BuiltLayer
+from kvplan.engine.models.geometry import Kind
+from kvplan.engine.specs import (
+    FullAttentionSpec,
+    LayerSpec,
+    MLAAttentionSpec,
+    SlidingWindowSpec,
+    attention_token_bytes,
+    latent_token_bytes,
+)
+from kvplan.history import blocks, cache
+from kvplan.releases import Release
+
+
+def build_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """The spec that `layer` returns once the rank's block size is settled."""
+    geometry = layer.geometry
+    by_stride = indexes_kv_by_block_stride(layer.backend, release)
+    if geometry.kind is Kind.INDEXER:
+        token_bytes = latent_token_bytes(None, geometry.head_size, layer.storage)
+        return MLAAttentionSpec(
+            block_size=block.block_size,
+            num_kv_heads=1,
+            head_size=geometry.head_size,
+            head_size_v=_latent_value_head(geometry.head_size, release),
+            dtype=layer.storage,
+            quant_mode=layer.quant_mode,
+            token_bytes=token_bytes,
+            indexes_by_block_stride=by_stride,
+            indexer=True,
+        )
+    if geometry.kind is Kind.MLA:
+        own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
+        named = layer.cache_dtype if own else layer.run_cache_dtype
+        token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
+        return MLAAttentionSpec(
+            block_size=block.block_size,
+            num_kv_heads=1,
+            head_size=geometry.head_size,
+            head_size_v=_latent_value_head(geometry.head_size, release),
+            dtype=layer.storage,
+            quant_mode=layer.quant_mode if own else _no_mode(layer),
+            token_bytes=token_bytes,
+            indexes_by_block_stride=by_stride,
+            row_alignment=_row_alignment(layer, token_bytes, release),
+            cache_dtype=named,
+            group_leader=geometry.owns_indexer,
+        )
+    sliding = layer.sliding_window is not None
+    token_bytes = attention_token_bytes(
+        release,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=geometry.head_size,
+        head_size_v=geometry.head_size_v,
+        dtype=layer.storage,
+        sliding=sliding,
+    )
+    value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
+    if layer.sliding_window is not None:
+        return SlidingWindowSpec(
+            block_size=_sliding_block_size(layer, block, token_bytes, release),
+            num_kv_heads=layer.num_kv_heads,
+            head_size=geometry.head_size,
+            head_size_v=value_head if release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD) else None,
+            dtype=layer.storage,
+            quant_mode=layer.quant_mode,
+            token_bytes=token_bytes,
+            page_size_padded=block.shared_page_bytes,
+            indexes_by_block_stride=by_stride,
+            sliding_window=layer.sliding_window,
+        )
+    return FullAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=geometry.head_size,
+        head_size_v=value_head,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=token_bytes,
+        indexes_by_block_stride=by_stride,
+    )
+
+
+def _no_mode(layer: BuiltLayer) -> str | None:
+    return None if layer.quant_mode is None else "NONE"
+
+
+def _latent_value_head(head_size: int, release: Release) -> int:
+    return 0 if release.has(cache.MLA_SPEC_HAS_NO_VALUE_HEAD) else head_size
+
+
+def _row_alignment(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
+    """Bytes between blocks must be whole rows where a sparse kernel reads the cache as flat rows (0.31.0)."""
+    if not release.has(blocks.FLAT_ROWS_ALIGN_POOL):
+        return 1
+    packed = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
+    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not packed)
+    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and packed and layer.query.major == 10
+    return token_bytes if flat or tensor_maps else 1
+
+
+def _sliding_block_size(layer: BuiltLayer, block: BlockSize, token_bytes: int, release: Release) -> int:
+    """Tokens a block of a sliding-window layer, which from 0.25 on is its own choice.
+
+    Candidates are the kernel block sizes of its backend. 0.25 to 0.29: the largest that fits the shared page of a
+    skip list, else the smallest. 0.30 and later: the largest that fits that page, or a page of the primary block.
+    """
+    if not release.has(blocks.SLIDING_LAYERS_CHOOSE_BLOCK_SIZE):
+        return block.block_size
+    sizes = kernel_block_sizes(layer.backend, release, layer.query, of_layer=release.has(blocks.KERNEL_SIZES_BY_SPEC))
+    fixed = [size for size in sizes if isinstance(size, int)]
+    bases = [size.base for size in sizes if isinstance(size, MultipleOf)]
+    if release.has(blocks.SLIDING_BLOCK_FOLLOWS_PRIMARY):
+        budget = block.shared_page_bytes or token_bytes * block.block_size
+        fits = budget // token_bytes
+        candidates = fixed + [max(base, fits // base * base) for base in bases]
+    else:
+        budget = block.shared_page_bytes or 0
+        candidates = fixed or bases
+    if not candidates:
+        return block.block_size
+    fitting = [size for size in candidates if size * token_bytes <= budget]
+    return max(fitting) if fitting else min(candidates)

@@ -1,0 +1,174 @@
+"""KV cache specs: what one layer asks of the cache, its page in bytes, and what one request needs of it.
+
+The classes carry vLLM's names (`v1/kv_cache_interface.py`), because reports and rules speak of them.
+
+Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head sizes, e bytes an element:
+
+- `FullAttentionSpec`: block_size * H * (D + Dv) * e
+- `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
+- `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.history import cache
+from kvplan.releases import Release
+
+
+class BareAssertion(Exception):  # noqa: N818  (it stands for vLLM's own AssertionError without a text)
+    """An `assert` without a message fails inside vLLM; `check` says in words what it compared."""
+
+    def __init__(self, check: str, **facts: object) -> None:
+        super().__init__(check)
+        self.check = check
+        self.facts = facts
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What a spec's need of one request depends on, in tokens."""
+
+    max_model_len: int
+    in_flight_tokens: int
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Integer division rounded up."""
+    return -(-numerator // denominator)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionSpec:
+    """What the specs of all attention layers have in common. Sizes in bytes, block size in tokens."""
+
+    block_size: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int | None
+    dtype: str
+    quant_mode: str | None
+    token_bytes: int
+    """Bytes of one token in one layer, before padding."""
+    page_size_padded: int | None = None
+    indexes_by_block_stride: bool = False
+    """Whether the layer's backend can read pages that stand further apart than they are long."""
+    row_alignment: int = 1
+    """Bytes that the distance between blocks must be a multiple of (0.31.0)."""
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Bytes of a page before padding."""
+        return self.block_size * self.token_bytes
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a page. Raises BareAssertion if a page is padded to less than it holds, as vLLM's assert does."""
+        if self.page_size_padded is None:
+            return self.unpadded_page_bytes
+        if self.page_size_padded < self.unpadded_page_bytes:
+            raise BareAssertion(
+                "the padded page is smaller than the page",
+                padded_page_bytes=self.page_size_padded,
+                page_bytes=self.unpadded_page_bytes,
+                block_size=self.block_size,
+            )
+        return self.page_size_padded
+
+    def request_blocks(self, limits: RequestLimits) -> int:
+        """Blocks that one request of `limits.max_model_len` tokens needs."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullAttentionSpec(AttentionSpec):
+    """Every token of a request stays in the cache. `sliding_window` only records that a local layer was promoted."""
+
+    sliding_window: int | None = None
+
+    def request_blocks(self, limits: RequestLimits) -> int:
+        """One block for every `block_size` tokens of the longest request."""
+        return ceil_div(limits.max_model_len, self.block_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MLAAttentionSpec(FullAttentionSpec):
+    """One latent row a token (or one key row of an indexer), no separate value."""
+
+    cache_dtype: str | None = None
+    indexer: bool = False
+    group_leader: bool = False
+    """Whether the layer owns the indexer that other layers' sparse attention follows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlidingWindowSpec(AttentionSpec):
+    """Only the last `sliding_window` tokens stay, plus what is in flight."""
+
+    sliding_window: int
+
+    def request_blocks(self, limits: RequestLimits) -> int:
+        """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
+        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        return ceil_div(tokens, self.block_size) + 1
+
+
+LayerSpec: TypeAlias = FullAttentionSpec | MLAAttentionSpec | SlidingWindowSpec
+
+
+def attention_token_bytes(
+    release: Release, *, num_kv_heads: int, head_size: int, head_size_v: int | None, dtype: str, sliding: bool
+) -> int:
+    """Bytes of one token's key and value in one layer of plain attention.
+
+    Llama-3-8B in bfloat16: 8 * (128 + 128) * 2 = 4,096 bytes a token, 65,536 a page of 16 tokens.
+    """
+    value = head_size if head_size_v is None else head_size_v
+    if sliding and not release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD):
+        value = head_size
+    return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+
+
+def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> int:
+    """Bytes of one token's latent row: DeepSeek-V3 576 * 2 = 1,152 in bfloat16, 656 as fp8_ds_mla."""
+    if cache_dtype in DS_MLA_ROW_BYTES:
+        return DS_MLA_ROW_BYTES[cache_dtype]
+    return head_size * ITEM_BYTES[dtype]
+
+
+def merge_failure(specs: list[LayerSpec]) -> str | None:
+    """Why vLLM's `merge` would refuse to make one spec of `specs`: None if it would not.
+
+    Raises ValueError, as vLLM does, where full-attention specs record different windows.
+    """
+    first = specs[0]
+    if isinstance(first, SlidingWindowSpec):
+        return None if all(spec == first for spec in specs) else "different specs"
+    kind = MLAAttentionSpec if isinstance(first, MLAAttentionSpec) else FullAttentionSpec
+    windows: set[int] = set()
+    for spec in specs:
+        if not isinstance(spec, kind) or isinstance(spec, MLAAttentionSpec) != isinstance(first, MLAAttentionSpec):
+            return "different kinds"
+        if spec.sliding_window is not None:
+            windows.add(spec.sliding_window)
+    if len(windows) > 1:
+        raise ValueError("All attention layers in the same KV cache group must have the same window size.")
+    plain = replace(first, sliding_window=None)
+    return None if all(replace(spec, sliding_window=None) == plain for spec in specs) else "different specs"  # type: ignore[arg-type]
+
+
+def same_type(specs: list[LayerSpec]) -> bool:
+    """Whether the layers need the same number of token slots, so that one block table serves them all
+    (`UniformTypeKVCacheSpecs.is_uniform_type`): one block size, and all full attention (MLA included) or all
+    sliding with one window."""
+    first = specs[0]
+    if any(spec.block_size != first.block_size for spec in specs):
+        return False
+    if isinstance(first, SlidingWindowSpec):
+        return all(
+            isinstance(spec, SlidingWindowSpec) and spec.sliding_window == first.sliding_window for spec in specs
+        )
+    return all(isinstance(spec, FullAttentionSpec) for spec in specs)

@@ -1,0 +1,27 @@
+"""How a stage says that start-up stops there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.engine.values import Stage, StartupError
+
+
+class StartupStops(Exception):  # noqa: N818  (it is an outcome, not a fault of kvplan)
+    """vLLM's start-up would stop here. The planner turns it into the plan's outcome."""
+
+    def __init__(self, error: StartupError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def stop(
+    stage: Stage,
+    code: str,
+    message: str,
+    *,
+    exception: str = "ValueError",
+    facts: Mapping[str, object] | None = None,
+) -> StartupStops:
+    """The exception to raise where vLLM raises `exception` with a text like `message`."""
+    return StartupStops(StartupError(stage, exception, message, code, dict(facts or {})))

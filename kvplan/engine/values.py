@@ -1,0 +1,243 @@
+"""What the engine room hands on: the emulated start-up of one launch, and why each value is what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models.geometry import ModelGeometry, Role
+from kvplan.launch.values import Launch
+from kvplan.releases import Behaviour, Release
+
+
+class Stage(StrEnum):
+    """Where start-up can stop, in vLLM's own order."""
+
+    OPTIONS = "options"
+    CACHE_DTYPE = "cache_dtype"
+    PARALLEL = "parallel"
+    SKIP_LIST = "skip_list"
+    BACKEND = "backend"
+    LAYERS = "layers"
+    BLOCK_SIZE = "block_size"
+    SPECS = "specs"
+    GROUPING = "grouping"
+    CAPACITY = "capacity"
+    KERNEL_BLOCK_SIZE = "kernel_block_size"
+    KV_CACHE_VIEW = "kv_cache_view"
+
+
+@dataclass(frozen=True, slots=True)
+class StartupError:
+    """The error at which start-up stops: where, which Python exception, and what it says."""
+
+    stage: Stage
+    type: str
+    message: str
+    code: str = ""
+    """A stable name for this failing check (`no_backend`, `pool_too_small`, `view_mismatch`, …), for the rules."""
+    facts: Mapping[str, object] = field(default_factory=dict)
+    """The values the check compared, for the rules' words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One link of the trace: `value` became `result` because of `cause`.
+
+    `value` is a dotted name (`cache.dtype`, `cache.block_size`, `layer.cache_dtype`, `layer.backend`, …);
+    `layers` names the decoder layers concerned, empty when it is about the whole launch.
+    """
+
+    stage: Stage
+    value: str
+    result: str
+    cause: str
+    layers: tuple[int, ...] = ()
+    option: str | None = None
+    """The option behind it, as a long flag."""
+    behaviour: Behaviour | None = None
+    """The history entry behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The skip list: its tokens, which layers each reached, and what vLLM did with it."""
+
+    tokens: tuple[str, ...] = ()
+    matched_layers: tuple[int, ...] = ()
+    """Decoder layers that some token names and whose layer class looks at the list."""
+    ignored_layers: tuple[int, ...] = ()
+    """Decoder layers that some token names but whose layer class never looks at the list in this release."""
+    canonicalised_layers: tuple[int, ...] = ()
+    """Layers that were skipped and then got the packed dtype all the same."""
+    unmatched_tokens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerPlan:
+    """One cached layer as vLLM will allocate it. Sizes in bytes, block sizes in tokens, head sizes in elements."""
+
+    name: str
+    index: int
+    role: Role
+    rank: int
+    layer_class: str
+    spec: str
+    backend: str | None
+    cache_dtype: str | None
+    """The layer's own cache dtype string, None for caches that have no such thing (indexers)."""
+    storage_dtype: str
+    quant_mode: str | None
+    """vLLM's KVQuantMode name; None in releases that have no such thing."""
+    block_size: int
+    num_kv_heads: int
+    head_size: int
+    head_size_v: int | None
+    sliding_window: int | None
+    page_bytes: int
+    unpadded_page_bytes: int
+    spec_block_size: int
+    """Block size and page bytes as the layer asked for them, before pages were unified."""
+    spec_page_bytes: int
+    skipped: bool = False
+    covered: bool = True
+    """Whether conformance records cover this architecture in this release."""
+
+    @property
+    def bytes_per_token(self) -> float:
+        """Bytes per token of this layer's cache, padding included."""
+        return self.page_bytes / self.block_size
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLayer:
+    """A layer that reads another layer's cache and owns none."""
+
+    name: str
+    index: int
+    shares_cache_of: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """One KV cache group: layers that share a block table."""
+
+    layers: tuple[str, ...]
+    spec: str
+    block_size: int
+    page_bytes: int
+    """Bytes of one block of one layer; for a uniform-type group the sum over its layers."""
+    kernel_block_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSizeStep:
+    """One change of the block size (tokens) on the way to the final one."""
+
+    block_size: int
+    cause: str
+    """`default`, `user`, `backend`, `config_time_mla`, `skip_alignment`, …"""
+    text: str
+    behaviour: Behaviour | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """What fits. None where start-up stopped before and nothing could be computed independently."""
+
+    available_bytes: int | None
+    estimated: bool
+    bytes_per_block: int | None
+    num_blocks: int | None
+    tokens: int | None
+    """The figure of vLLM's log line `GPU KV cache size: N tokens`."""
+    max_concurrency: float | None
+    max_model_len: int
+    longest_request_tokens: int | None
+    """The longest max_model_len that passes vLLM's admission check (its own estimate), 0 if none does."""
+    needed_bytes: int | None
+    """Bytes that one request of max_model_len tokens needs, as the admission check counts."""
+    fixed_bytes: int | None = None
+    bytes_per_token: float | None = None
+    """The need of one long request as a line: fixed_bytes + bytes_per_token × tokens."""
+    log_lines: tuple[str, ...] = ()
+    """vLLM's own log lines, as this release prints them."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackendChoice:
+    """One backend decision and the layers it is for."""
+
+    backend: str | None
+    layers: tuple[int, ...]
+    cache_dtype: str
+    rejected: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    precluded_by_block_size: tuple[str, ...] = ()
+    dtypes_with_backend: tuple[str, ...] = ()
+    """Cache dtypes that would find a backend on this GPU; filled when none was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The engine's settings after vLLM's own defaults and derivations."""
+
+    model_dtype: str
+    requested_cache_dtype: str
+    cache_dtype: str
+    """After checkpoint, model and platform hooks: the launch-wide cache dtype that the layers start from."""
+    cache_dtype_after_load: str
+    """What loading the model made of it (layers may rewrite the launch-wide value)."""
+    skip_tokens: tuple[str, ...]
+    user_block_size: int | None
+    block_size: int
+    max_model_len: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    prefix_caching: bool
+    async_scheduling: bool
+    model_runner: str
+    max_concurrent_batches: int
+    hybrid_manager_disabled: bool
+    sliding_window: int | None
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
+    decode_context_parallel: int = 1
+    prefill_context_parallel: int = 1
+    gpu_memory_utilization: float = 0.9
+    num_gpu_blocks_override: int | None = None
+    kv_cache_memory_bytes: int | None = None
+    attention_backend: str | None = None
+    quantization: str | None = None
+    kv_cache_layout: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The emulated start-up. It exists even when start-up fails: it holds what was computed up to there and what
+    could still be computed independently. `error` is the first failure, `later_errors` those behind it."""
+
+    checkpoint: Checkpoint
+    launch: Launch
+    release: Release
+    geometry: ModelGeometry | None
+    settings: Settings | None
+    skip: Skip
+    layers: tuple[LayerPlan, ...]
+    shared: tuple[SharedLayer, ...]
+    groups: tuple[Group, ...]
+    block_size_steps: tuple[BlockSizeStep, ...]
+    backends: tuple[BackendChoice, ...]
+    capacity: Capacity | None
+    error: StartupError | None
+    later_errors: tuple[StartupError, ...] = ()
+    trace: tuple[Step, ...] = ()
+    exact: bool = True
+    """Whether vLLM's own answers cover this architecture and release; False marks the numbers as derived."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether start-up gets through."""
+        return self.error is None
