@@ -1,1 +1,10 @@
-"""The rules room."""
+"""The rules room: what is wrong with a plan, and how to mend it.
+
+`run(plan)` gives the findings, `rules()` and `get(code)` the rules themselves.
+"""
+
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.running import get, rules, run
+from kvplan.rules.values import Finding, Severity
+
+__all__ = ["Example", "Finding", "Rule", "Severity", "get", "rules", "run"]

@@ -1,0 +1,1 @@
+"""Rules about blocks, pages and groups (KV5xx)."""

@@ -1,0 +1,72 @@
+"""KV501: layers whose pages cannot be brought to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan
+from kvplan.history.blocks import PAGES_PADDED_EXCEPT_MLA
+from kvplan.rules import words
+from kvplan.rules.failures import errors, indices
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV501"
+NARROW_WINDOWS = (
+    '{"attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 96, '
+    '"num_attention_groups": 8, "head_dim": 96}}'
+)
+"""Gives the sliding-window layers of a model heads of 96 beside 128, for the example: no released model with plain
+cache dtypes has pages that do not divide each other."""
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """At most one finding."""
+    for error in errors(plan, "pages_not_unifiable"):
+        pages = sorted({layer.spec_page_bytes for layer in plan.layers})
+        sizes = words.either([words.number(size) for size in pages], "and")
+        options = ("--kv-cache-dtype-skip-layers",) if plan.skip.tokens else ("--kv-cache-dtype",)
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=(
+                f"{words.release_name(plan)} cannot bring the layers' pages{f' of {sizes} bytes' if pages else ''} to "
+                f"one size: a smaller one does not divide the largest ({error.type})"
+            ),
+            layers=indices(plan, error),
+            options=options,
+            fix=_fix(plan),
+        )
+
+
+def _fix(plan: Plan) -> str:
+    """What makes the pages equal or paddable."""
+    if plan.skip.tokens:
+        return "drop --kv-cache-dtype-skip-layers: the skipped layers are those with the other page"
+    if not plan.release.has(PAGES_PADDED_EXCEPT_MLA):
+        return f"use vLLM {PAGES_PADDED_EXCEPT_MLA.since} or later, which pads such pages"
+    return "choose a --kv-cache-dtype with which all layers have pages that divide each other, such as auto"
+
+
+RULE = Rule(
+    code=CODE,
+    name="pages-cannot-be-unified",
+    severity=Severity.ERROR,
+    summary="Layers with different page sizes share the pool, and their pages cannot be made equal.",
+    explanation=(
+        "A model with layers of several kinds (full attention beside sliding windows, or quantised beside "
+        "skipped ones) shares one pool of blocks, so every layer needs a page of the same size. vLLM "
+        "multiplies the block size of the layers with smaller pages until they reach the largest. That only "
+        "works if the smaller page divides the larger. Otherwise: through 0.23.0 an error; 0.24.0 to 0.28.0 "
+        "the page is padded if the layer's backend allows it; from 0.29.0 on every layer but MLA can be "
+        "padded.\n\n"
+        "Models with full attention only never come here: they form one group with mixed pages."
+    ),
+    references=("vllm#42890",),
+    bad=Example(
+        version="0.23.0", command=f"vllm serve stepfun-ai/Step-3.5-Flash -tp 8 --hf-overrides '{NARROW_WINDOWS}'"
+    ),
+    good=Example(version="0.23.0", command="vllm serve stepfun-ai/Step-3.5-Flash -tp 8"),
+    claims=("pages_not_unifiable",),
+    check=check,
+)

@@ -1,0 +1,1 @@
+"""Rules about cache dtype, quant mode and skip list (KV2xx)."""

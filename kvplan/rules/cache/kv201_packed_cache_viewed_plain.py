@@ -1,0 +1,95 @@
+"""KV201: the cache is allocated for a packed layout and viewed as a plain one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan, StartupError
+from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC
+from kvplan.rules import words
+from kvplan.rules.cache.attention import DTYPE_FLAG, of
+from kvplan.rules.failures import errors, fact, indices, said
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV201"
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """One finding per failing view."""
+    for error in errors(plan, "view_mismatch"):
+        concerned = _alike(plan, error)
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=_message(plan, error, concerned),
+            layers=concerned,
+            options=(DTYPE_FLAG,),
+            fix=_fix(plan, error),
+        )
+
+
+def _alike(plan: Plan, error: StartupError) -> tuple[int, ...]:
+    """All layers with the backend and cache dtype of the one that failed first."""
+    kind = (fact(error, "backend"), fact(error, "cache_dtype"))
+    found = of(layer for layer in plan.layers if (layer.backend, layer.cache_dtype) == kind)
+    return found or indices(plan, error)
+
+
+def _message(plan: Plan, error: StartupError, concerned: tuple[int, ...]) -> str:
+    """What is allocated, what is viewed, and what PyTorch says."""
+    allocated, viewed = fact(error, "allocated_bytes_per_token"), fact(error, "viewed_bytes_per_token")
+    where = words.layers(concerned) if concerned else "the cache"
+    dtype = fact(error, "cache_dtype")
+    kind = f" ({dtype})" if dtype else ""
+    if allocated is None or viewed is None:
+        sizes = f"{where}{kind}: the bytes allocated are not the bytes viewed"
+    else:
+        because = " because its quant mode is NONE" if _without_mode(error) else ""
+        sizes = (
+            f"{where}{kind}: {words.number(allocated)} bytes a token are allocated and {words.number(viewed)} are "
+            f"viewed{because}"
+        )
+    return f"{words.release_name(plan)} stops when the cache is made, {sizes} ({said(error)})"
+
+
+def _without_mode(error: StartupError) -> bool:
+    """Whether a quantised layer's spec was made without its quant mode."""
+    return fact(error, "quant_mode") == "NONE" and words.is_quantised(fact(error, "cache_dtype"))
+
+
+def _fix(plan: Plan, error: StartupError) -> str:
+    """Another release, or an unquantised cache."""
+    if not plan.release.has(MLA_SPEC_CARRIES_QUANT_MODE) and _without_mode(error):
+        since = MLA_SPEC_CARRIES_QUANT_MODE.since
+        return f"use vLLM {since} or later; on {plan.release.name} only {DTYPE_FLAG} auto starts"
+    if not plan.release.has(VIEW_DERIVED_FROM_SPEC):
+        return f"use vLLM {VIEW_DERIVED_FROM_SPEC.since} or later, where view and allocation cannot differ"
+    return f"pass {DTYPE_FLAG} auto"
+
+
+RULE = Rule(
+    code=CODE,
+    name="packed-cache-viewed-plain",
+    severity=Severity.ERROR,
+    summary="The cache is allocated for a packed layout and viewed as a plain one: start-up dies at the view.",
+    explanation=(
+        "Sparse MLA on FLASHMLA_SPARSE stores `fp8_ds_mla` rows: 656 bytes a token (512 fp8 values, 4 scales "
+        "of 4 bytes, 64 bf16 RoPE values). In 0.25.x the spec of an MLA layer is made without its quant mode, "
+        "so it says NONE. The same releases began to ask the backend for the shape of the cache by quant "
+        "mode: with NONE they ask for the plain shape, 576 bytes a token. The buffer was sized with 656, and "
+        "PyTorch refuses the view with `shape '[…, 64, 576]' is invalid for input of size …`.\n\n"
+        "It happens to every model with sparse MLA (DeepSeek-V3.2, GLM-5 family) and `--kv-cache-dtype fp8` "
+        "or `fp8_ds_mla` on these GPUs, with or without a skip list. 0.24.0 asked by the cache dtype and "
+        "0.26.0 gives the layers their quant mode; both start. From 0.29.0 on the view is derived from the "
+        "spec, and the two can no longer disagree.\n\n"
+        "Upgrade to 0.26.0 or later. If you must stay on 0.25.x, only an unquantised cache (`--kv-cache-dtype "
+        "auto`) starts."
+    ),
+    references=("vllm#48379", "vllm#48378", "vllm#48405"),
+    until="0.28.0",
+    bad=Example(version="0.25.1", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
+    good=Example(version="0.26.0", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
+    claims=("view_mismatch",),
+    check=check,
+)

@@ -1,0 +1,1 @@
+"""Rules about capacity (KV6xx)."""

@@ -1,0 +1,55 @@
+"""KV601: no memory is left for the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan
+from kvplan.rules import words
+from kvplan.rules.failures import errors, whole
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV601"
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """At most one finding."""
+    for error in errors(plan, "no_memory"):
+        available = whole(error, "available_bytes")
+        if available is None and plan.capacity is not None:
+            available = plan.capacity.available_bytes
+        left = "nothing" if available is None or available <= 0 else words.gib(available)
+        needed = ", less than one block" if available is not None and available > 0 else ""
+        estimated = " (estimated)" if plan.capacity is not None and plan.capacity.estimated else ""
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=f"the KV cache gets {left} on {words.gpu_name(plan)}{estimated}{needed}",
+            options=("--gpu-memory-utilization",),
+            fix=(
+                "raise --gpu-memory-utilization or --tensor-parallel-size, lower "
+                "--max-num-batched-tokens, or take a "
+                "larger GPU"
+            ),
+        )
+
+
+RULE = Rule(
+    code=CODE,
+    name="nothing-left",
+    severity=Severity.ERROR,
+    summary="Weights and activations leave no memory for the cache.",
+    explanation=(
+        "vLLM may use `--gpu-memory-utilization` of the GPU (0.9 through 0.19.1, 0.92 from 0.20.2 on). "
+        "Weights, the peak of a forward pass and, from 0.20.2 on, an estimate for CUDA graphs are taken off; "
+        "the rest is the cache. When nothing is left start-up stops with `No available memory for the cache "
+        "blocks`.\n\n"
+        "Spread the weights over more GPUs, raise the utilisation, or lower `--max-num-batched-tokens`, which "
+        "decides the peak of a forward pass."
+    ),
+    bad=Example(version="0.33.0", available="1MiB", command="vllm serve meta-llama/Llama-3.1-8B"),
+    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
+    claims=("no_memory",),
+    check=check,
+)

@@ -1,0 +1,104 @@
+"""KV602: the pool is too small for one request of the longest length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan, StartupError
+from kvplan.rules import words
+from kvplan.rules.failures import errors, whole
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV602"
+FLAG = "--max-model-len"
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """At most one finding."""
+    for error in errors(plan, "pool_too_small"):
+        capacity = plan.capacity
+        length = whole(error, "max_model_len") or (capacity.max_model_len if capacity else None)
+        needed = _bytes(plan, error, "needed_bytes")
+        available = _bytes(plan, error, "available_bytes")
+        asked = f"one request of {words.number(length)} tokens" if length else "one request of full length"
+        takes = f" needs {words.gib(needed)}" if needed is not None else " does not fit"
+        has = f", and {words.gib(available)} is available" if available is not None else ""
+        estimated = " (estimated)" if capacity is not None and capacity.estimated else ""
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=f"{asked}{takes}{has}{estimated}{_longest_text(plan, error)}",
+            options=(FLAG, "--gpu-memory-utilization"),
+            fix=_fix(plan, error),
+        )
+
+
+def _bytes(plan: Plan, error: StartupError, name: str) -> int | None:
+    """A size from the error's facts, else from the capacity."""
+    found = whole(error, name)
+    if found is not None or plan.capacity is None:
+        return found
+    value = getattr(plan.capacity, name)
+    return value if isinstance(value, int) else None
+
+
+def _longest(plan: Plan, error: StartupError) -> int | None:
+    found = whole(error, "longest_request_tokens")
+    if found is not None or plan.capacity is None:
+        return found
+    return plan.capacity.longest_request_tokens
+
+
+def _longest_text(plan: Plan, error: StartupError) -> str:
+    longest = _longest(plan, error)
+    if longest is None:
+        return ""
+    return f"; the longest that fits has {words.number(longest)} tokens" if longest > 0 else "; no length fits"
+
+
+def _fix(plan: Plan, error: StartupError) -> str:
+    """The length that fits, then what makes room."""
+    longest = _longest(plan, error)
+    ways = [f"{FLAG} {longest}"] if longest else []
+    settings = plan.settings
+    if settings is not None and settings.num_gpu_blocks_override is not None:
+        ways.append("drop --num-gpu-blocks-override")
+    elif settings is not None and settings.kv_cache_memory_bytes is not None:
+        ways.append("raise --kv-cache-memory-bytes")
+    else:
+        ways.append("raise --gpu-memory-utilization")
+    if (
+        settings is not None
+        and settings.hybrid_manager_disabled
+        and any(layer.sliding_window for layer in (plan.geometry.layers if plan.geometry else ()))
+    ):
+        ways.append("drop --disable-hybrid-kv-cache-manager")
+    if settings is not None and not words.is_quantised(settings.cache_dtype_after_load):
+        ways.append("--kv-cache-dtype fp8 (about half the bytes)")
+    return ", or ".join(ways)
+
+
+RULE = Rule(
+    code=CODE,
+    name="request-does-not-fit",
+    severity=Severity.ERROR,
+    summary="The cache cannot hold one request of --max-model-len tokens.",
+    explanation=(
+        "Before it serves, vLLM checks that one request of `--max-model-len` tokens (by default the model's "
+        "longest context) fits into the cache, and stops otherwise. The need is not a textbook formula: "
+        "blocks are counted whole for each group, sliding-window layers reserve their window and the tokens "
+        "in flight (from 0.26.0 on for every batch in flight, usually two), and from 0.29.0 on one block is "
+        "kept back. In 0.16.0 to 0.18.1 only the first group is counted, so that a launch can pass there and "
+        "fail after an upgrade.\n\n"
+        "kvplan searches the longest length that passes the release's own check. Use that, make room, or "
+        "halve the bytes with an fp8 cache."
+    ),
+    references=("vllm#16118", "vllm#49878"),
+    bad=Example(version="0.33.0", available="4GiB", command="vllm serve meta-llama/Llama-3.1-8B"),
+    good=Example(
+        version="0.33.0", available="4GiB", command="vllm serve meta-llama/Llama-3.1-8B --max-model-len 32752"
+    ),
+    claims=("pool_too_small",),
+    check=check,
+)

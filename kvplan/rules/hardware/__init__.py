@@ -1,0 +1,1 @@
+"""Rules about backends and hardware (KV3xx)."""

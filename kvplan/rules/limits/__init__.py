@@ -1,0 +1,1 @@
+"""Rules about what kvplan itself does not know (KV9xx)."""

@@ -1,0 +1,1 @@
+"""Rules about options (KV1xx)."""

@@ -1,0 +1,1 @@
+"""Rules about parallelism (KV4xx)."""

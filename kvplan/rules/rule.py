@@ -1,0 +1,77 @@
+"""What a rule is: a code, words for people, two launches that show it, and a function from Plan to findings."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from kvplan.engine.values import Plan
+from kvplan.releases import Release
+from kvplan.rules.values import Finding, Severity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Example:
+    """A launch that a rule is shown (and tested) with: a literal vLLM command and what it runs on."""
+
+    command: str
+    """The literal vLLM command line: `[NAME=VALUE] vllm serve MODEL …`, the model from the catalog."""
+    version: str
+    """The vLLM release."""
+    gpu: str | None = "h200"
+    """None leaves the GPU to kvplan's default."""
+    available: str | None = "60GiB"
+    """Memory for the cache per GPU, None when the operator does not know it."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The command line as the shell would divide it."""
+        return tuple(shlex.split(self.command))
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """kvplan's own options for this launch."""
+        found = ["--vllm-version", self.version]
+        if self.gpu is not None:
+            found += ["--gpu", self.gpu]
+        if self.available is not None:
+            found += ["--available-kv-memory", self.available]
+        return tuple(found)
+
+    @property
+    def text(self) -> str:
+        """The kvplan command line that checks this launch."""
+        return f"kvplan check {shlex.join(self.options)} -- {self.command}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. Codes never change meaning; names are kebab-case.
+
+    `severity` is the worst that a finding of this rule can have. `since` and `until` bound the known releases in
+    which it can fire (both inclusive, None for no bound). `claims` lists the start-up error codes that this rule
+    puts into words: for each such error of a plan, `check` gives at least one error finding.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    summary: str
+    """One line."""
+    explanation: str
+    """What happens, why, in which releases, and how to mend it; paragraphs divided by blank lines."""
+    check: Callable[[Plan], Iterable[Finding]]
+    bad: Example | None
+    """A launch that fires it; None only where no known launch can."""
+    good: Example
+    """A launch close by that does not fire it."""
+    references: tuple[str, ...] = ()
+    """PRs and issues as `vllm#12345`."""
+    since: str | None = None
+    until: str | None = None
+    claims: tuple[str, ...] = ()
+
+    def applies(self, release: Release) -> bool:
+        """Whether the rule can fire in `release`."""
+        return release.within(self.since, self.until)
