@@ -1,0 +1,1 @@
+"""One module a command, each with its click command as `command`."""

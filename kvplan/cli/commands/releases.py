@@ -1,0 +1,40 @@
+"""`kvplan releases`: the releases known, and what changed in each."""
+
+from __future__ import annotations
+
+import click
+
+from kvplan.cli.output import canvas, write
+
+
+@click.command(
+    "releases",
+    short_help="List the vLLM releases, and what changed in each.",
+    epilog="""
+\b
+Examples:
+  kvplan releases
+  kvplan releases 0.26.0
+""",
+)
+@click.argument("release", required=False)
+@click.option("--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+def command(release: str | None, format_name: str, output: str | None) -> int:
+    """List the vLLM releases that kvplan knows, with every behaviour that began (+) or ended (-) in each.
+
+    With RELEASE, only what changed in that one.
+    """
+    from kvplan.history import entries
+    from kvplan.releases import KNOWN, resolve
+    from kvplan.report.listings import as_json, behaviour_dict, changed_in, releases_text
+
+    chosen = KNOWN if release is None else (resolve(release).acts_as,)
+    history = entries()
+    if format_name == "json":
+        told = [entry for entry in history if release is None or changed_in(entry, chosen[0])]
+        content = {"releases": list(chosen), "history": [behaviour_dict(entry) for entry in told]}
+        write(as_json("kvplan-releases/1", **content), output)
+    else:
+        write(releases_text(chosen, history, canvas(output)), output)
+    return 0

@@ -1,0 +1,115 @@
+"""From a command line to a report: launch, checkpoint, plan, findings."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from kvplan.cli.options import codes
+from kvplan.cli.output import canvas, write
+from kvplan.cli.words import Words, words_of
+from kvplan.errors import InputError
+
+if TYPE_CHECKING:
+    from kvplan.engine.values import Plan
+    from kvplan.launch.values import Launch
+    from kvplan.report.values import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """kvplan's own options for one launch, and the words that are not its own."""
+
+    words: Words
+    own_flags: tuple[str, ...]
+    """Every flag of the command at hand, to suggest one for a misspelt option."""
+    vllm_version: str
+    gpu: str | None
+    available_kv_memory: str | None
+    env: tuple[str, ...]
+    offline: bool
+
+
+def asked(ctx: click.Context) -> Asked:
+    """What the command of `ctx` was asked."""
+    given = ctx.params
+    return Asked(
+        words=words_of(ctx),
+        own_flags=tuple(name for parameter in ctx.command.get_params(ctx) for name in parameter.opts),
+        vllm_version=given["vllm_version"],
+        gpu=given["gpu"],
+        available_kv_memory=given["available_kv_memory"],
+        env=given["env"],
+        offline=given["offline"],
+    )
+
+
+def launch_of(question: Asked) -> Launch:
+    """The launch, whichever way it was written."""
+    from kvplan.launch.build import from_command, from_options
+    from kvplan.launch.environment import parse_assignments
+    from kvplan.launch.hardware import parse_gpu
+    from kvplan.launch.sizes import parse_size
+    from kvplan.releases import resolve
+
+    words, memory = question.words, question.available_kv_memory
+    common: dict[str, Any] = {
+        "release": resolve(question.vllm_version),
+        "hardware": None if question.gpu is None else parse_gpu(question.gpu),
+        "available_kv_memory": None if memory is None else parse_size(memory, "--available-kv-memory"),
+        "environment": parse_assignments(question.env),
+    }
+    if words.literal is None:
+        return from_options(None, words.options, own_flags=question.own_flags, **common)
+    if words.options:
+        raise InputError(
+            f"{words.options[0]}: before -- stand only kvplan's own options; the model and vLLM's options "
+            "belong to the command after it"
+        )
+    return from_command(words.literal, **common)
+
+
+def plan_of(question: Asked) -> Plan:
+    """The emulated start-up of that launch."""
+    from kvplan.checkpoint.load import STDIN, load
+    from kvplan.engine import plan
+
+    launch = launch_of(question)
+    if launch.model is None:
+        raise InputError("no model given: name one from the catalog, a config.json, a directory or a Hub id")
+    stdin: TextIO | None = sys.stdin
+    if launch.model == STDIN and stdin is None:
+        raise InputError("the config is to come from standard input, which is closed")
+    overrides = launch.get("hf_overrides")
+    checkpoint = load(
+        launch.model,
+        offline=question.offline,
+        stdin=stdin,
+        hf_overrides=overrides if isinstance(overrides, Mapping) else None,
+    )
+    return plan(checkpoint, launch)
+
+
+def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:
+    """The report on `plan` with the findings that --select and --ignore leave."""
+    from kvplan.report.values import make
+    from kvplan.rules import run
+
+    select = codes(ctx.params.get("select", ())) or None
+    ignore = codes(ctx.params.get("ignore", ())) or None
+    findings = run(plan, select=select, ignore=ignore)
+    # A failing start-up whose findings were left out on purpose does not count; one that no rule explains does.
+    dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
+    return make(plan, findings, failure_dismissed=dismissed, **shape)
+
+
+def tell(ctx: click.Context, report: Report) -> None:
+    """Write the report in the format and to the place asked for."""
+    from kvplan.report.formats import FORMATS
+
+    output: str | None = ctx.params["output"]
+    write(FORMATS[ctx.params["format_name"]].render(report, canvas(output)), output)

@@ -1,0 +1,109 @@
+"""kvplan's own options, as the commands share them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from kvplan.cli.words import PassedOn
+from kvplan.report.formats import FORMATS
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_LAUNCH = (
+    click.option(
+        "--vllm-version",
+        metavar="RELEASE",
+        default="latest",
+        show_default="the newest known",
+        help="The vLLM release, such as 0.25.1.",
+    ),
+    click.option(
+        "--gpu",
+        metavar="GPU[:COUNT]",
+        show_default="h200, assumed",
+        help="The GPU: a name (h200, b200:8, 'RTX 4090') or a compute capability (sm_90).",
+    ),
+    click.option(
+        "--available-kv-memory",
+        metavar="SIZE",
+        help="Memory for the cache on each GPU, such as 60GiB or a number of bytes.",
+    ),
+    click.option(
+        "--env",
+        metavar="NAME=VALUE",
+        multiple=True,
+        help="An environment variable of the launch (repeatable). kvplan's own environment is never looked at.",
+    ),
+    click.option(
+        "--skip-layers",
+        cls=PassedOn,
+        metavar="LIST",
+        expose_value=False,
+        help="--kv-cache-dtype-skip-layers that also takes commas and ranges: 0,1 or 0-3.",
+    ),
+    click.option("--offline", is_flag=True, help="Never use the network."),
+)
+
+_OUTPUT = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(list(FORMATS)),
+        default="text",
+        show_default=True,
+        help="How the result is told.",
+    ),
+    click.option("--output", metavar="FILE", help="Write to FILE instead of standard output."),
+)
+
+_RULES = (
+    click.option(
+        "--select",
+        metavar="RULES",
+        multiple=True,
+        help="Only these rules: codes, beginnings of codes or names (KV2,KV301).",
+    ),
+    click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
+)
+
+_FAIL_ON = click.option(
+    "--fail-on",
+    type=click.Choice(["error", "warning", "note"]),
+    default="error",
+    show_default=True,
+    help="The least severity that makes the exit code 1.",
+)
+
+
+def launch_options(command: Decorated) -> Decorated:
+    """The options that say which launch is meant."""
+    return _all(_LAUNCH, command)
+
+
+def output_options(command: Decorated) -> Decorated:
+    """The options that say how and where the result is told."""
+    return _all(_OUTPUT, command)
+
+
+def rule_options(command: Decorated) -> Decorated:
+    """The options that say which rules speak."""
+    return _all(_RULES, command)
+
+
+def threshold_option(command: Decorated) -> Decorated:
+    """The option that says what makes a gate fail."""
+    return _all((_FAIL_ON,), command)
+
+
+def _all(options: tuple[Callable[[Any], Any], ...], command: Decorated) -> Decorated:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def codes(values: tuple[str, ...]) -> tuple[str, ...]:
+    """Rule codes, beginnings of codes or rule names, from repeatable options that also take commas."""
+    return tuple(code.strip() for value in values for code in value.split(",") if code.strip())

@@ -1,0 +1,124 @@
+"""What kvplan knows, told as lists: rules, releases with their history, models and architectures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from kvplan.releases import KNOWN, Behaviour
+from kvplan.report.canvas import Canvas
+from kvplan.report.page import GAP, Page
+from kvplan.report.words import counted, span
+from kvplan.rules.rule import Example, Rule
+
+
+def as_json(schema: str, **content: Any) -> str:
+    """A list as JSON text under a schema name of its own."""
+    return json.dumps({"schema": schema, **content}, indent=2) + "\n"
+
+
+def rule_text(rule: Rule, canvas: Canvas) -> str:
+    """One rule at full length."""
+    page = Page(canvas)
+    page.line((rule.code, str(rule.severity)), (rule.name, "bold"), f"({rule.severity})")
+    page.line(rule.summary)
+    for paragraph in rule.explanation.split("\n\n"):
+        page.gap()
+        page.line(paragraph)
+    for title, example in (("Bad", rule.bad), ("Good", rule.good)):
+        if example is not None:
+            page.heading(title)
+            page.unbroken(example.text, indent=GAP)
+    page.gap()
+    page.line(f"Releases: {_bounds(rule.since, rule.until)}")
+    if rule.references:
+        page.line(f"See: {', '.join(rule.references)}")
+    return page.text()
+
+
+def rule_dict(rule: Rule) -> dict[str, Any]:
+    """One rule as JSON values."""
+    return {
+        "code": rule.code,
+        "name": rule.name,
+        "severity": str(rule.severity),
+        "summary": rule.summary,
+        "explanation": rule.explanation,
+        "bad": _example(rule.bad),
+        "good": _example(rule.good),
+        "references": list(rule.references),
+        "since": rule.since,
+        "until": rule.until,
+    }
+
+
+def rules_text(rules: Sequence[Rule], canvas: Canvas) -> str:
+    """All rules, one line each."""
+    page = Page(canvas)
+    page.table(
+        ("code", "severity", "what it finds"),
+        [(rule.code, str(rule.severity), rule.summary) for rule in rules],
+    )
+    page.gap()
+    page.line("More about one: kvplan explain CODE")
+    return page.text()
+
+
+def releases_text(releases: Sequence[str], entries: Sequence[Behaviour], canvas: Canvas) -> str:
+    """Releases, and under each what began with it or ended before it."""
+    page = Page(canvas)
+    page.line(f"{counted(len(KNOWN), 'release')} of vLLM known; a version between them acts as the one of its minor")
+    for release in releases:
+        begun = [entry for entry in entries if entry.since == release]
+        ended = [entry for entry in entries if _ended_in(entry, release)]
+        page.heading(release)
+        page.pairs([("+", _told(entry)) for entry in begun] + [("-", _told(entry)) for entry in ended])
+        if not begun and not ended:
+            page.line("nothing that kvplan tells apart", indent=GAP)
+    return page.text()
+
+
+def behaviour_dict(entry: Behaviour) -> dict[str, Any]:
+    """A history entry as JSON values."""
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "since": entry.since,
+        "until": entry.until,
+        "releases": span(entry),
+        "reference": entry.reference,
+        "where": entry.where,
+    }
+
+
+def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], noun: str, canvas: Canvas) -> str:
+    """A plain table and the number of its rows."""
+    page = Page(canvas)
+    page.table(headings, rows)
+    page.gap()
+    page.line(counted(len(rows), noun))
+    return page.text()
+
+
+def _told(entry: Behaviour) -> str:
+    reference = f" ({entry.reference})" if entry.reference else ""
+    return f"{entry.summary}{reference}"
+
+
+def changed_in(entry: Behaviour, release: str) -> bool:
+    """Whether the behaviour began in `release`, or is first missing from it."""
+    return entry.since == release or _ended_in(entry, release)
+
+
+def _ended_in(entry: Behaviour, release: str) -> bool:
+    at = KNOWN.index(release)
+    return at > 0 and entry.until == KNOWN[at - 1]
+
+
+def _bounds(since: str | None, until: str | None) -> str:
+    return f"{since or KNOWN[0]} to {until or KNOWN[-1]}"
+
+
+def _example(example: Example | None) -> str | None:
+    return None if example is None else example.text

@@ -1,0 +1,359 @@
+"""The `kvplan/1` contract as types. Imported for making and checking the JSON Schema, never to make a report.
+
+`python -m kvplan.report.schema` writes `kvplan-1.schema.json` beside this file. Fields are only ever added, so the
+published schema lets readers meet fields they do not know; the types here do not, which keeps reports and
+contract in step.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+SCHEMA_FILE = Path(__file__).with_name("kvplan-1.schema.json")
+
+Severity = Literal["error", "warning", "note"]
+Stage = Literal[
+    "options",
+    "cache_dtype",
+    "parallel",
+    "skip_list",
+    "backend",
+    "layers",
+    "block_size",
+    "specs",
+    "grouping",
+    "capacity",
+    "kernel_block_size",
+    "kv_cache_view",
+]
+Role = Literal["attention", "indexer", "state", "compressor", "window", "cross_attention", "draft"]
+Count = Field(ge=0)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+class Engine(_Part):
+    """The engine that is emulated."""
+
+    name: Literal["vllm"]
+    release: str
+    """The release asked for."""
+    acts_as: str
+    """The known release that it is taken to behave like."""
+    beyond_known: bool
+    """The release is newer than every known one."""
+
+
+class Model(_Part):
+    """The model's files, and what the engine makes of them."""
+
+    reference: str
+    """As it was given."""
+    name: str
+    architecture: str | None
+    """The first architecture that the config names."""
+    model_type: str
+    source: Literal["catalog", "directory", "file", "stdin", "hub-cache", "hub"]
+    config_sha256: str
+    path: str | None
+    provenance: str | None
+    """For catalog models, the public source of the config."""
+    normalised_by: str
+    """`transformers`, or `conventions` for a model type that transformers does not know."""
+    weight_bytes: int | None
+    engine_class: str | None
+    """The class that the engine resolves the architecture to."""
+    family: str | None
+    """kvplan's family file that built the layers; `general` for the rule that covers the rest."""
+    decoder_layers: int | None
+
+
+class Hardware(_Part):
+    """One kind of GPU."""
+
+    gpu: str
+    compute_capability: str = Field(pattern=r"^\d+\.\d+$")
+    assumed: bool
+    """Nobody named a GPU."""
+    device_name: str
+    memory_bytes: int = Count
+    count: int | None
+
+
+class Parallel(_Part):
+    """The split of the model over GPUs."""
+
+    tensor: int
+    pipeline: int
+    data: int
+    decode_context: int
+    prefill_context: int
+
+
+class Option(_Part):
+    """An option that somebody set."""
+
+    value: JsonValue
+    origin: Literal["default", "flag", "config-file", "environment"]
+    spelled: str | None
+
+
+class LaunchOptions(_Part):
+    """What was asked for."""
+
+    literal: bool
+    """The options came as a literal command line of the engine."""
+    options: dict[str, Option]
+    environment: dict[str, str]
+    not_relevant: list[str]
+    """Options that the engine takes and that do not matter to the cache."""
+
+
+class EngineSettings(_Part):
+    """The engine's settings after its own defaults and derivations. Lengths in tokens."""
+
+    cache_dtype: str
+    """The launch-wide cache dtype before the model is loaded."""
+    user_block_size: int | None
+    max_model_len: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    gpu_memory_utilization: float
+    kv_cache_memory_bytes: int | None
+    num_gpu_blocks_override: int | None
+    prefix_caching: bool
+    async_scheduling: bool
+    model_runner: str
+    max_concurrent_batches: int
+    hybrid_manager_disabled: bool
+    sliding_window: int | None
+    attention_backend: str | None
+    quantization: str | None
+    kv_cache_layout: str | None
+
+
+class Skip(_Part):
+    """The skip list and what became of it."""
+
+    tokens: list[str]
+    matched_layers: list[int]
+    unmatched_tokens: list[str]
+    ignored_layers: list[int]
+    """Layers that a token names but whose class never looks at the list."""
+    canonicalised_layers: list[int]
+    """Layers that were skipped and got the packed dtype all the same."""
+
+
+class Cache(_Part):
+    """The launch-wide cache settings; null where start-up stopped before they were settled."""
+
+    requested_dtype: str
+    resolved_dtype: str | None
+    model_dtype: str | None
+    block_size: int | None
+    skip: Skip
+
+
+class BlockSizeStep(_Part):
+    """One change of the block size (tokens)."""
+
+    block_size: int
+    cause: str
+    text: str
+    behaviour: str | None
+    reference: str | None
+
+
+class Rejected(_Part):
+    """A backend that was not taken, and why."""
+
+    backend: str
+    reasons: list[str]
+
+
+class BackendChoice(_Part):
+    """One backend decision and the decoder layers it is for."""
+
+    backend: str | None
+    layers: list[int]
+    cache_dtype: str
+    rejected: list[Rejected]
+    precluded_by_block_size: list[str]
+    dtypes_with_backend: list[str]
+
+
+class Layer(_Part):
+    """One cached layer. Block sizes in tokens, head sizes in elements."""
+
+    name: str
+    """The engine's own module prefix."""
+    index: int
+    role: Role
+    rank: int
+    """The pipeline stage."""
+    spec: str
+    backend: str | None
+    cache_dtype: str | None
+    storage_dtype: str
+    quant_mode: str | None
+    block_size: int
+    num_kv_heads: int
+    """Of one tensor-parallel rank."""
+    head_size: int
+    head_size_v: int | None
+    sliding_window: int | None
+    page_bytes: int
+    """The final page, padding included, after pages were unified."""
+    unpadded_page_bytes: int
+    bytes_per_token: float
+    skipped: bool
+    layer_class: str
+    spec_block_size: int
+    """Before pages were unified, as is `spec_page_bytes`."""
+    spec_page_bytes: int
+    covered: bool
+    """The engine's own answers cover this architecture in this release."""
+
+
+class SharedLayer(_Part):
+    """A layer that uses another layer's cache."""
+
+    name: str
+    index: int
+    shares_cache_of: str
+
+
+class Group(_Part):
+    """Layers that share a block table."""
+
+    layers: list[str]
+    spec: str
+    block_size: int
+    page_bytes: int
+    kernel_block_size: int | None
+
+
+class Capacity(_Part):
+    """What fits on one GPU; null where it could not be computed."""
+
+    available_bytes: int | None
+    estimated: bool
+    bytes_per_block: int | None
+    num_blocks: int | None
+    tokens: int | None
+    max_concurrency: float | None
+    max_model_len: int
+    longest_request_tokens: int | None
+    needed_bytes: int | None
+    fixed_bytes: int | None
+    bytes_per_token: float | None
+    log_lines: list[str]
+    """The engine's own log lines, as this release prints them."""
+
+
+class Error(_Part):
+    """An error at which start-up stops. `code` is kvplan's stable name for the check that fails."""
+
+    stage: Stage
+    type: str
+    message: str
+    code: str
+
+
+class Startup(_Part):
+    """How start-up ends."""
+
+    outcome: Literal["ok", "error"]
+    stage: Stage | None
+    error: Error | None
+    later_errors: list[Error]
+    """Errors that would follow if the first were mended."""
+
+
+class Location(_Part):
+    """A place in a file, counted from 1."""
+
+    file: str
+    line: int
+    column: int
+
+
+class Finding(_Part):
+    """One thing that is wrong, and how to mend it."""
+
+    rule: str = Field(pattern=r"^KV\d{3}$")
+    severity: Severity
+    message: str
+    layers: list[int]
+    options: list[str]
+    location: Location | None
+    fix: str | None
+    references: list[str]
+
+
+class TraceStep(_Part):
+    """One link in the chain of reasons behind a value."""
+
+    stage: Stage
+    value: str
+    result: str
+    cause: str
+    layers: list[int]
+    option: str | None
+    behaviour: str | None
+    reference: str | None
+
+
+class PlanReport(_Part):
+    """What vLLM will do with the KV cache for one launch."""
+
+    schema_: Literal["kvplan/1"] = Field(alias="schema")
+    engine: Engine
+    model: Model
+    hardware: Hardware
+    parallel: Parallel
+    launch: LaunchOptions
+    settings: EngineSettings | None
+    cache: Cache
+    block_size_steps: list[BlockSizeStep]
+    backends: list[BackendChoice]
+    layers: list[Layer]
+    shared_layers: list[SharedLayer]
+    groups: list[Group]
+    capacity: Capacity | None
+    startup: Startup
+    findings: list[Finding]
+    verdict: Literal["ok", "note", "warning", "error"]
+    exact: bool
+    """The engine's own answers cover this architecture in this release; otherwise the numbers are derived."""
+    trace: list[TraceStep] | None = None
+    """Only in what `kvplan why` prints."""
+
+
+def build() -> dict[str, Any]:
+    """The JSON Schema of the contract."""
+    schema = _open(PlanReport.model_json_schema(by_alias=True))
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "kvplan-1.schema.json", **schema}
+
+
+def text() -> str:
+    """The JSON Schema as the file holds it."""
+    return json.dumps(build(), indent=2) + "\n"
+
+
+def _open(node: Any) -> Any:
+    """The schema without the bans on further properties and without titles made of field names."""
+    if isinstance(node, dict):
+        return {
+            key: _open(value)
+            for key, value in node.items()
+            if not (key == "additionalProperties" and value is False)
+            and not (key == "title" and isinstance(value, str))
+        }
+    return [_open(item) for item in node] if isinstance(node, list) else node
