@@ -1,0 +1,32 @@
+"""Prints, after the tests, how far kvplan agrees with vLLM's own answers, release by release."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    records: Counter[str] = Counter()
+    agreeing: Counter[str] = Counter()
+    layers: Counter[str] = Counter()
+    agreeing_layers: Counter[str] = Counter()
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.stats.get(outcome, []):
+            properties = dict(getattr(report, "user_properties", ()))
+            if "release" not in properties:
+                continue
+            release, (right, total) = properties["release"], properties["layers"]
+            records[release] += 1
+            agreeing[release] += outcome == "passed"
+            layers[release] += total
+            agreeing_layers[release] += right
+    if not records:
+        return
+    terminalreporter.section("agreement with vLLM's own answers")
+    for release in sorted(records, key=lambda name: tuple(map(int, name.split(".")))):
+        terminalreporter.write_line(
+            f"{release}: {agreeing[release]}/{records[release]} records, "
+            f"{agreeing_layers[release]}/{layers[release]} layers"
+        )
