@@ -313,7 +313,7 @@ def _buckets(specs: Specs, release: Release) -> list[list[str]]:
             except ValueError:
                 continue
             members.append(spec)
-            bucket += names
+            bucket.extend(names)
             break
         else:
             merged.append(([spec], list(names)))
