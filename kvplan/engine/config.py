@@ -101,9 +101,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
-    window = geometry.model_sliding_window
-    disable_window = bool(_value(launch, "disable_sliding_window"))
-    max_model_len, length_cause = _max_model_len(checkpoint, launch, window if disable_window else None)
+    max_model_len, length_cause = _max_model_len(checkpoint, launch)
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
@@ -144,7 +142,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         model_runner=runner,
         max_concurrent_batches=concurrent,
         hybrid_manager_disabled=_hybrid_manager_disabled(launch),
-        sliding_window=None if disable_window else window,
+        sliding_window=geometry.model_sliding_window,
         tensor_parallel=_positive(launch, "tensor_parallel_size"),
         pipeline_parallel=pipeline,
         data_parallel=_positive(launch, "data_parallel_size"),
@@ -294,7 +292,7 @@ def _derived_length(
     return derived * (1.0 if factor is None else factor), key
 
 
-def _max_model_len(checkpoint: Checkpoint, launch: Launch, disabled_window: int | None) -> tuple[int, str]:
+def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     """`--max-model-len` resolved and checked against what the config allows, with the reason.
 
     An automatic length (-1) starts from the derived one; capacity shortens it later.
@@ -302,7 +300,8 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch, disabled_window: int 
     text = checkpoint.text_config
     asked = _value(launch, "max_model_len")
     asked = -1 if asked == "auto" else asked
-    derived, key = _derived_length(text, launch.release, disabled_window)
+    window = text.get("sliding_window") if _value(launch, "disable_sliding_window") else None
+    derived, key = _derived_length(text, launch.release, window if isinstance(window, int) and window else None)
     if derived is None:
         if asked is not None and asked != -1:
             return int(asked), f"--max-model-len {asked}"

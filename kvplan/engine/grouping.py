@@ -16,8 +16,8 @@ from kvplan.engine.specs import (
     LayerSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    can_merge,
     ceil_div,
-    merge_failure,
     same_type,
 )
 from kvplan.engine.stop import stop
@@ -137,7 +137,7 @@ def _step(text: str) -> Step:
 def _mergeable(specs: list[LayerSpec]) -> bool:
     """Whether one spec can stand for all. Raises _Refused where windows of full-attention specs differ."""
     try:
-        return merge_failure(specs) is None
+        return can_merge(specs)
     except ValueError as error:
         raise _Refused("ValueError", "hybrid_manager", str(error)) from None
 
@@ -308,7 +308,7 @@ def _buckets(specs: Specs, release: Release) -> list[list[str]]:
     for spec, names in equal.items():
         for members, bucket in merged:
             try:
-                if merge_failure([*members, spec]) is not None:
+                if not can_merge([*members, spec]):
                     continue
             except ValueError:
                 continue

@@ -195,6 +195,14 @@ class _RankBuilder:
         window = layer.sliding_window
         if layer.kind is Kind.ATTENTION and window is None:
             window = self.config.sliding_window
+        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+            raise stop(
+                Stage.LAYERS,
+                "kv_heads_not_divisible",
+                "integer modulo by zero",
+                exception="ZeroDivisionError",
+                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+            )
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, asked, window)
         backend = layer.own_backend or self._select(layer, query)

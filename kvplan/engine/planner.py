@@ -81,7 +81,7 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
-    geometry = progress.geometry = _geometry(checkpoint, launch.release)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
@@ -109,6 +109,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
+    """The checkpoint as the model's code reads it: `--disable-sliding-window` takes the window out of the config."""
+    if not launch.get("disable_sliding_window"):
+        return checkpoint
+    text = {**checkpoint.text_config, "sliding_window": None}
+    nested = checkpoint.text_config is not checkpoint.config
+    return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
 def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
@@ -21,46 +23,57 @@ from kvplan.releases import Release
 
 def build_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
     """The spec that `layer` returns once the rank's block size is settled."""
+    return BUILDERS[layer.geometry.kind](layer, block, release)
+
+
+def _indexer_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """The key rows of a sparse-attention indexer."""
+    head_size = layer.geometry.head_size
+    return MLAAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=1,
+        head_size=head_size,
+        head_size_v=_latent_value_head(head_size, release),
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=latent_token_bytes(None, head_size, layer.storage),
+        indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
+        indexer=True,
+    )
+
+
+def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """The latent rows of an MLA layer."""
+    geometry = layer.geometry
+    own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
+    named = layer.cache_dtype if own else layer.run_cache_dtype
+    token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
+    return MLAAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=1,
+        head_size=geometry.head_size,
+        head_size_v=_latent_value_head(geometry.head_size, release),
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode if own else _no_mode(layer),
+        token_bytes=token_bytes,
+        indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
+        row_alignment=_row_alignment(layer, token_bytes, release),
+        cache_dtype=named,
+        group_leader=geometry.owns_indexer,
+    )
+
+
+def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
     by_stride = indexes_kv_by_block_stride(layer.backend, release)
-    if geometry.kind is Kind.INDEXER:
-        token_bytes = latent_token_bytes(None, geometry.head_size, layer.storage)
-        return MLAAttentionSpec(
-            block_size=block.block_size,
-            num_kv_heads=1,
-            head_size=geometry.head_size,
-            head_size_v=_latent_value_head(geometry.head_size, release),
-            dtype=layer.storage,
-            quant_mode=layer.quant_mode,
-            token_bytes=token_bytes,
-            indexes_by_block_stride=by_stride,
-            indexer=True,
-        )
-    if geometry.kind is Kind.MLA:
-        own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
-        named = layer.cache_dtype if own else layer.run_cache_dtype
-        token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
-        return MLAAttentionSpec(
-            block_size=block.block_size,
-            num_kv_heads=1,
-            head_size=geometry.head_size,
-            head_size_v=_latent_value_head(geometry.head_size, release),
-            dtype=layer.storage,
-            quant_mode=layer.quant_mode if own else _no_mode(layer),
-            token_bytes=token_bytes,
-            indexes_by_block_stride=by_stride,
-            row_alignment=_row_alignment(layer, token_bytes, release),
-            cache_dtype=named,
-            group_leader=geometry.owns_indexer,
-        )
-    sliding = layer.sliding_window is not None
     token_bytes = attention_token_bytes(
         release,
         num_kv_heads=layer.num_kv_heads,
         head_size=geometry.head_size,
         head_size_v=geometry.head_size_v,
         dtype=layer.storage,
-        sliding=sliding,
+        sliding=layer.sliding_window is not None,
     )
     value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
     if layer.sliding_window is not None:
@@ -86,6 +99,14 @@ def build_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSp
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
     )
+
+
+BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
+    Kind.ATTENTION: _attention_spec,
+    Kind.MLA: _latent_spec,
+    Kind.INDEXER: _indexer_spec,
+}
+"""Who makes the spec of each kind of layer."""
 
 
 def _no_mode(layer: BuiltLayer) -> str | None:

@@ -11,8 +11,8 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.history import cache
@@ -53,6 +53,8 @@ class AttentionSpec:
     quant_mode: str | None
     token_bytes: int
     """Bytes of one token in one layer, before padding."""
+    sliding_window: int | None = None
+    """Tokens of the window, where the layer has one."""
     page_size_padded: int | None = None
     indexes_by_block_stride: bool = False
     """Whether the layer's backend can read pages that stand further apart than they are long."""
@@ -78,6 +80,22 @@ class AttentionSpec:
             )
         return self.page_size_padded
 
+    @property
+    def type_key(self) -> tuple[object, ...]:
+        """Layers with equal keys and equal block sizes need the same number of token slots, so that one block table
+        can serve them all (`UniformTypeKVCacheSpecs.is_uniform_type`)."""
+        raise NotImplementedError
+
+    @property
+    def merge_key(self) -> tuple[object, ...]:
+        """Layers with equal keys can be told by one spec (`merge`)."""
+        return (type(self), self)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """A window that merging may add to a spec without one, but not to one with another."""
+        return None
+
     def request_blocks(self, limits: RequestLimits) -> int:
         """Blocks that one request of `limits.max_model_len` tokens needs."""
         raise NotImplementedError
@@ -87,7 +105,20 @@ class AttentionSpec:
 class FullAttentionSpec(AttentionSpec):
     """Every token of a request stays in the cache. `sliding_window` only records that a local layer was promoted."""
 
-    sliding_window: int | None = None
+    @property
+    def type_key(self) -> tuple[object, ...]:
+        """All layers that keep every token are of one type, MLA included."""
+        return ("full",)
+
+    @property
+    def merge_key(self) -> tuple[object, ...]:
+        """Everything but the recorded window."""
+        return (type(self), replace(self, sliding_window=None))
+
+    @property
+    def recorded_window(self) -> int | None:
+        """The window of the local layer that this spec was promoted from."""
+        return self.sliding_window
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """One block for every `block_size` tokens of the longest request."""
@@ -110,13 +141,19 @@ class SlidingWindowSpec(AttentionSpec):
 
     sliding_window: int
 
+    @property
+    def type_key(self) -> tuple[object, ...]:
+        """Layers with one window are of one type."""
+        return ("sliding", self.sliding_window)
+
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
         tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
 
 
-LayerSpec: TypeAlias = FullAttentionSpec | MLAAttentionSpec | SlidingWindowSpec
+LayerSpec = AttentionSpec
+"""What grouping, capacity and views work with; every layer's spec is one."""
 
 
 def attention_token_bytes(
@@ -139,36 +176,18 @@ def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> i
     return head_size * ITEM_BYTES[dtype]
 
 
-def merge_failure(specs: list[LayerSpec]) -> str | None:
-    """Why vLLM's `merge` would refuse to make one spec of `specs`: None if it would not.
+def can_merge(specs: Sequence[LayerSpec]) -> bool:
+    """Whether vLLM's `merge` would make one spec of `specs`.
 
-    Raises ValueError, as vLLM does, where full-attention specs record different windows.
+    Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    first = specs[0]
-    if isinstance(first, SlidingWindowSpec):
-        return None if all(spec == first for spec in specs) else "different specs"
-    kind = MLAAttentionSpec if isinstance(first, MLAAttentionSpec) else FullAttentionSpec
-    windows: set[int] = set()
-    for spec in specs:
-        if not isinstance(spec, kind) or isinstance(spec, MLAAttentionSpec) != isinstance(first, MLAAttentionSpec):
-            return "different kinds"
-        if spec.sliding_window is not None:
-            windows.add(spec.sliding_window)
-    if len(windows) > 1:
-        raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    plain = replace(first, sliding_window=None)
-    return None if all(replace(spec, sliding_window=None) == plain for spec in specs) else "different specs"  # type: ignore[arg-type]
-
-
-def same_type(specs: list[LayerSpec]) -> bool:
-    """Whether the layers need the same number of token slots, so that one block table serves them all
-    (`UniformTypeKVCacheSpecs.is_uniform_type`): one block size, and all full attention (MLA included) or all
-    sliding with one window."""
-    first = specs[0]
-    if any(spec.block_size != first.block_size for spec in specs):
+    if len({spec.merge_key[0] for spec in specs}) > 1:
         return False
-    if isinstance(first, SlidingWindowSpec):
-        return all(
-            isinstance(spec, SlidingWindowSpec) and spec.sliding_window == first.sliding_window for spec in specs
-        )
-    return all(isinstance(spec, FullAttentionSpec) for spec in specs)
+    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+        raise ValueError("All attention layers in the same KV cache group must have the same window size.")
+    return len({spec.merge_key for spec in specs}) == 1
+
+
+def same_type(specs: Sequence[LayerSpec]) -> bool:
+    """Whether one block table can serve all `specs`: one block size and one `type_key`."""
+    return len({(spec.block_size, spec.type_key) for spec in specs}) == 1

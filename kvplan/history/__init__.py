@@ -11,7 +11,20 @@ from importlib import import_module
 
 from kvplan.releases import KNOWN, Behaviour
 
-SUBJECTS = ("options", "models", "backends", "cache", "blocks", "capacity")
+SUBJECTS = (
+    "options",
+    "checks",
+    "models",
+    "backends",
+    "cache",
+    "packed",
+    "blocks",
+    "state",
+    "compressed",
+    "parallel",
+    "speculation",
+    "capacity",
+)
 
 
 def entries() -> tuple[Behaviour, ...]:

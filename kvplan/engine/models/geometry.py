@@ -72,6 +72,8 @@ class LayerGeometry:
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
+    replicates_kv_heads: bool = True
+    """False for model code that divides its KV heads by the tensor-parallel size even where that leaves none."""
     reads_skip_list: bool = True
     """False for layer classes that never look at the skip list in any release."""
     shares_cache_of: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general, windows
@@ -18,7 +19,8 @@ def gpt_oss(made: Construction) -> tuple[LayerGeometry, ...]:
     """gpt-oss: every even layer slides, whatever layer_types says; all have sinks."""
     window = windows.config_window(made.text, made.release)
     passed = tuple(None if index % 2 else window for index in range(made.count))
-    return general.uniform(made, passed, sinks=(True,) * made.count)
+    built = general.uniform(made, passed, sinks=(True,) * made.count)
+    return tuple(replace(layer, replicates_kv_heads=False) for layer in built)
 
 
 def cohere(made: Construction) -> tuple[LayerGeometry, ...]:

@@ -1,0 +1,1 @@
+"""History entries about compressed and auxiliary caches of single model families."""

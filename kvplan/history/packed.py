@@ -1,0 +1,1 @@
+"""History entries about packed cache layouts and quantised checkpoints."""

@@ -1,0 +1,1 @@
+"""History entries about context parallelism, local and cross attention."""

@@ -1,0 +1,1 @@
+"""History entries about speculative decoding."""

@@ -1,0 +1,1 @@
+"""History entries about state layers: Mamba, linear attention, short convolution."""
