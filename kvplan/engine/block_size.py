@@ -21,7 +21,7 @@ from kvplan.engine.backends.blocks import (
 from kvplan.engine.backends.forced import mla_config_time
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.dtypes import quant_mode, storage_dtype
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
@@ -184,7 +184,9 @@ def _align_for_skip_list(
     """
     kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
 
-    def token_bytes(dtype: str) -> int:
+    name, query = first
+
+    def token_bytes(dtype: str, mode: str | None) -> int:
         return attention_token_bytes(
             config.release,
             num_kv_heads=kv_heads,
@@ -192,10 +194,12 @@ def _align_for_skip_list(
             head_size_v=None,
             dtype=dtype,
             sliding=False,
+            quant_mode=mode,
+            backend=name,
         )
 
-    primary = token_bytes(storage_dtype(cache_dtype, config.model_dtype))
-    unquantised = token_bytes(config.model_dtype)
+    primary = token_bytes(storage_dtype(cache_dtype, config.model_dtype), quant_mode(cache_dtype, config.release))
+    unquantised = token_bytes(config.model_dtype, None)
     if unquantised < primary:
         raise stop(
             Stage.BLOCK_SIZE,
@@ -206,7 +210,6 @@ def _align_for_skip_list(
         )
     if unquantised == primary:
         return size, None
-    name, query = first
     kernel = min(smallest(each) for each in kernel_block_sizes(name, config.release, query))
     unit = max(kernel, size)
     aligned = max(size, unit * ceil_div(unquantised * kernel, unit * primary))

@@ -12,12 +12,10 @@ from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.dtypes import CACHE_DTYPES
 from kvplan.engine.models import hooks
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import cache
+from kvplan.history import cache, packed
 from kvplan.releases import Release
 
 _MODELOPT_CACHE = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
@@ -32,7 +30,7 @@ class ResolvedCacheDtype:
     steps: tuple[Step, ...]
 
 
-def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
+def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> ResolvedCacheDtype:
     """The launch-wide cache dtype. Raises StartupStops where vLLM refuses it."""
     release = config.release
     current = config.requested_cache_dtype
@@ -71,7 +69,8 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
                 behaviour=hooked.behaviour,
             )
         )
-    _refuse_packed(current, checkpoint)
+    if use_mla:
+        _check_nvfp4(current, release)
     if (
         release.has(cache.EXPLICIT_DTYPE_MUST_MATCH_MODEL)
         and current in ("float16", "bfloat16")
@@ -118,9 +117,13 @@ def modelopt_cache_dtype(quantization: Mapping[str, Any] | None, release: Releas
     return None if known == "nvfp4" and not nvfp4_known else known
 
 
-def _refuse_packed(cache_dtype: str, checkpoint: Checkpoint) -> None:
-    if any(row.name == cache_dtype and row.packed for row in CACHE_DTYPES):
-        raise InputError(
-            f"{checkpoint.file}: the checkpoint's quantisation section makes the cache {cache_dtype}, a packed layout "
-            "that kvplan does not emulate yet; give --kv-cache-dtype explicitly to plan without it"
+def _check_nvfp4(cache_dtype: str, release: Release) -> None:
+    """MLA models have no plain NVFP4 cache; 0.20 finds that out only when it looks for a backend."""
+    plain = cache_dtype.startswith("nvfp4") and not cache_dtype.endswith("_ds_mla")
+    if plain and release.has(packed.NVFP4_REFUSED_WITH_MLA):
+        raise stop(
+            Stage.CACHE_DTYPE,
+            "dtype_not_for_mla",
+            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends.",
+            facts={"option": "--kv-cache-dtype", "value": cache_dtype},
         )

@@ -85,7 +85,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config)
+    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
