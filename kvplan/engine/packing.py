@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from math import ceil
+from typing import Any
 
 from kvplan.history import packed
 from kvplan.releases import Release
@@ -38,6 +39,9 @@ _OCTAVE_VALUE_BITS = {"octave_k3v4": 4, "octave_k3v3": 3, "octave_k3v3_compact":
 _OCTAVE_ROPE_BITS, _OCTAVE_BITS = 4, 3
 _OCTAVE_BLOCK = 64
 """Elements that Octave rotates, and scales, together."""
+
+OCTAVE_HEAD_SIZE = 256
+"""The one head size for which Octave has kernels."""
 
 ROCM_ONLY = ("ultraquant_4bit", *_OCTAVE_VALUE_BITS)
 """Cache dtypes whose only backend runs on ROCm."""
@@ -90,6 +94,23 @@ def octave_slot(cache_dtype: str, head_size: int, rope_dim: int) -> int:
     scales = 1 + (1 if compact else head_size // _OCTAVE_BLOCK)
     alignment = 4 if compact else 8
     return ceil((key + value + 2 * scales) / alignment) * alignment
+
+
+def rocm_slot(cache_dtype: str, head_size: int, rope_dim: int) -> int | None:
+    """Bytes of one head's key and value in a layout that only ROCm has; None where it has none for this head size."""
+    if cache_dtype == "ultraquant_4bit":
+        return ultraquant_slot(head_size)
+    fits = head_size % _OCTAVE_BLOCK == 0 and rope_dim % _OCTAVE_BLOCK == 0
+    return octave_slot(cache_dtype, head_size, rope_dim) if fits and head_size == OCTAVE_HEAD_SIZE else None
+
+
+def rotary_dim(text_config: Mapping[str, Any], head_size: int) -> int:
+    """Elements of a key that rotary embedding turns, as Octave reads them from the config."""
+    factor = text_config.get("partial_rotary_factor")
+    if factor is None:
+        rope = text_config.get("rope_parameters")
+        factor = rope.get("partial_rotary_factor", 1.0) if isinstance(rope, Mapping) else 1.0
+    return int(head_size * factor) if isinstance(factor, int | float) else head_size
 
 
 def head_bytes(

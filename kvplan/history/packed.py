@@ -55,3 +55,23 @@ NVFP4_REFUSED_WITH_MLA = Behaviour(
     since="0.21.0",
     where="config/vllm.py",
 )
+MODELOPT_SECTION_WITHOUT_PRODUCER = Behaviour(
+    "MODELOPT_SECTION_WITHOUT_PRODUCER",
+    "a ModelOpt section that does not name its producer is recognised by its `modelopt_quant_config`; before, it "
+    "counts as none",
+    since="0.26.0",
+    where="transformers_utils/model_arch_config_convertor.py",
+)
+KV_SCHEME_MUST_BE_FP8 = Behaviour(
+    "KV_SCHEME_MUST_BE_FP8",
+    "a kv_cache_scheme is refused unless it has 8 bits and type float; before, only if it has neither",
+    since="0.24.0",
+    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
+)
+KV_SCHEME_STRATEGY_IS_ENUM = Behaviour(
+    "KV_SCHEME_STRATEGY_IS_ENUM",
+    "a strategy that compressed-tensors does not know ends start-up with a ValueError; before, it is refused like any "
+    "unsupported one",
+    since="0.17.1",
+    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
+)

@@ -24,6 +24,11 @@ from kvplan.rules.cache import (
     kv209_cache_dtype_differs_from_model,
     kv210_scales_are_one,
     kv211_dtype_becomes_packed,
+    kv212_nvfp4_with_mla,
+    kv213_turboquant_refused,
+    kv214_boundary_layers,
+    kv215_checkpoint_quantisation_refused,
+    kv216_cache_scheme_ignored,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
@@ -35,6 +40,7 @@ from kvplan.rules.hardware import (
     kv301_no_backend,
     kv302_chosen_backend_impossible,
     kv303_block_size_costs_backend,
+    kv304_layout_outside_cuda,
 )
 from kvplan.rules.limits import (
     kv901_not_covered,
@@ -90,9 +96,15 @@ RULES: tuple[Rule, ...] = (
     kv209_cache_dtype_differs_from_model.RULE,
     kv210_scales_are_one.RULE,
     kv211_dtype_becomes_packed.RULE,
+    kv212_nvfp4_with_mla.RULE,
+    kv213_turboquant_refused.RULE,
+    kv214_boundary_layers.RULE,
+    kv215_checkpoint_quantisation_refused.RULE,
+    kv216_cache_scheme_ignored.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
+    kv304_layout_outside_cuda.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
     kv404_pipeline_impossible.RULE,
