@@ -87,7 +87,7 @@ def view_shape(
         if joined:
             return (num_blocks, num_kv_heads, block_size, slot)
         return (num_blocks, block_size, num_kv_heads, slot)
-    if name == "FLASHINFER" and cache_dtype.startswith("nvfp4") and release.within("0.20.2", None):
+    if name == "FLASHINFER" and cache_dtype.startswith("nvfp4"):
         width = nvfp4_row(head_size)
         if joined:
             return (num_blocks, 2 * num_kv_heads, block_size, width)

@@ -1,4 +1,4 @@
-"""KV216: the checkpoint declares a quantised cache and vLLM does not use the declaration."""
+"""KV217: the checkpoint declares a quantised cache and vLLM does not use the declaration."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kvplan.rules.cache.attention import DTYPE_FLAG
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV216"
+CODE = "KV217"
 _KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
 
 

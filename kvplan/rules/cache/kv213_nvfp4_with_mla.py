@@ -1,4 +1,4 @@
-"""KV212: an NVFP4 cache for a model with latent attention."""
+"""KV213: an NVFP4 cache for a model with latent attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kvplan.rules.failures import errors, fact, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV212"
+CODE = "KV213"
 
 
 def check(plan: Plan) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""KV213: TurboQuant's own demands on skip list and model end start-up."""
+"""KV214: TurboQuant's own demands on skip list and model end start-up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvplan.rules.failures import errors, fact, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV213"
+CODE = "KV214"
 
 
 def check(plan: Plan) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""KV215: what the checkpoint says about its quantisation is refused."""
+"""KV216: what the checkpoint says about its quantisation is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvplan.rules.failures import errors, fact, indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV215"
+CODE = "KV216"
 _COMMAND = (
     "vllm serve meta-llama/Llama-3.1-8B --hf-overrides "
     """'{"quantization_config": {"quant_method": "compressed-tensors", "kv_cache_scheme": """

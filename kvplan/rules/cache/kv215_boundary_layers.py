@@ -1,4 +1,4 @@
-"""KV214: layers at both ends of the model that the cache dtype leaves alone."""
+"""KV215: layers at both ends of the model that the cache dtype leaves alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV214"
+CODE = "KV215"
 
 
 def check(plan: Plan) -> Iterator[Finding]:
