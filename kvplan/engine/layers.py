@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
@@ -205,7 +205,7 @@ class _RankBuilder:
             )
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         if layer.kind is Kind.ATTENTION and self.scheme is not None:
             check_scheme(self.scheme, layer.name, backend, query, self.release)
@@ -363,6 +363,12 @@ class _RankBuilder:
             forced: Forced = heterogeneous_heads((each.head_size for each in self.geometry.layers), query, self.release)
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
+
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)
