@@ -23,6 +23,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.spec_building import build_spec
 from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -59,8 +60,11 @@ class _Progress:
     steps: list[Step] = field(default_factory=list)
 
 
-def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
+def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = None) -> Plan:
     """Emulate the start-up of `launch` for the model in `checkpoint`.
+
+    `draft` is the checkpoint of the draft model that --speculative-config names
+    (`speculation.wanted.draft_reference`); a draft that is part of the target needs none.
 
     Raises InputError where kvplan itself cannot go on (a layout it does not emulate, a field of the wrong type);
     whatever vLLM would refuse is the plan's outcome instead.
@@ -74,15 +78,23 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
         )
     if not progress.errors:
         try:
-            _run(checkpoint, launch, progress)
+            _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
     return _assemble(checkpoint, launch, progress)
 
 
-def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
-    config = options.validate(checkpoint, launch, geometry)
+    speculation = settle(
+        checkpoint,
+        launch,
+        geometry,
+        draft=draft,
+        tensor_parallel=launch.get("tensor_parallel_size") or 1,
+        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+    )
+    config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
     resolved = cache_dtype.resolve(checkpoint, config)
@@ -212,7 +224,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         settings=None if config is None else _settings(progress, config),
         skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
         layers=_layer_plans(progress, exact),
-        shared=_shared(progress.geometry),
+        shared=_shared(progress),
         groups=_groups(progress),
         block_size_steps=_block_steps(progress),
         backends=() if built is None else built.backends,
@@ -224,12 +236,14 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     )
 
 
-def _shared(geometry: ModelGeometry | None) -> tuple[SharedLayer, ...]:
-    if geometry is None:
+def _shared(progress: _Progress) -> tuple[SharedLayer, ...]:
+    if progress.geometry is None:
         return ()
+    speculation = None if progress.config is None else progress.config.speculation
+    drafts = () if speculation is None else speculation.layers
     return tuple(
         SharedLayer(layer.name, layer.index, layer.shares_cache_of)
-        for layer in geometry.layers
+        for layer in (*progress.geometry.layers, *drafts)
         if layer.shares_cache_of is not None
     )
 
