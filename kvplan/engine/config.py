@@ -44,6 +44,7 @@ _LENGTH_KEYS = (
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
     """The launch after option validation: what the later stages read. Lengths and sizes in tokens."""
@@ -446,9 +447,7 @@ def _model_runner(
     return "V1"
 
 
-def _async_scheduling(
-    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str
-) -> bool:
+def _async_scheduling(launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str) -> bool:
     """On unless switched off; pooling models, some speculation and executors without support go without."""
     asked = launch.get("async_scheduling")
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))

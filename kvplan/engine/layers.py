@@ -21,9 +21,12 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.parallel import Split, check_kv_heads
+from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
+from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -114,9 +117,10 @@ def build(
                 built += builder.add(layer)
         except StartupStops as stopped:
             error = error or stopped.error
-        built = [
-            layer if layer.rank != rank else replace(layer, run_cache_dtype=builder.run_cache_dtype) for layer in built
-        ]
+        built = _of_rank(built, rank, builder.run_cache_dtype)
+        if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
+            drafted, error = _draft(config.speculation, builder, config)
+            built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
     return Built(
@@ -133,6 +137,44 @@ def build(
         steps=trail.steps(),
         error=error,
     )
+
+
+def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
+    """The layers, those of `rank` with what became of its launch-wide cache dtype."""
+    return [layer if layer.rank != rank else replace(layer, run_cache_dtype=run_cache_dtype) for layer in built]
+
+
+def _draft(
+    speculation: Speculation, target: _RankBuilder, config: EngineConfig
+) -> tuple[list[BuiltLayer], StartupError | None]:
+    """The draft's layers, built on the last rank after the target's and with the draft's own settings.
+
+    Without a cache dtype of its own the draft shares the rank's launch-wide one, and may rewrite it.
+    """
+    release = config.release
+    wish = backend_wish(speculation, config.attention_backend, config.model_runner, release)
+    geometry = speculation.geometry or replace(target.geometry, layers=target.geometry.layers + speculation.layers)
+    builder = _RankBuilder(
+        speculation.checkpoint or target.checkpoint,
+        geometry,
+        replace(config, attention_backend=wish),
+        target.split,
+        speculation.cache_dtype or target.run_cache_dtype,
+        target.trail,
+        target.rank,
+        draft=speculation,
+    )
+    built: list[BuiltLayer] = []
+    try:
+        for layer in speculation.layers:
+            built += builder.add(layer)
+    except StartupStops as stopped:
+        return built, stopped.error
+    if speculation.cache_dtype is None:
+        target.run_cache_dtype = builder.run_cache_dtype
+    own = speculation.cache_dtype is not None and release.has(speculative.DRAFT_VIEW_FOLLOWS_OWN_DTYPE)
+    run_dtype = builder.run_cache_dtype if own else target.run_cache_dtype
+    return [replace(layer, run_cache_dtype=run_dtype) for layer in built], None
 
 
 def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
@@ -174,7 +216,10 @@ class _RankBuilder:
         cache_dtype: str,
         trail: _Trail,
         rank: int,
+        draft: Speculation | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
+        self.draft = draft
         self.geometry = geometry
         self.config = config
         self.release = config.release
@@ -327,6 +372,7 @@ class _RankBuilder:
             use_per_head_quant_scales=bool(
                 not mla and self.scheme is not None and self.scheme.get("strategy") == "attn_head"
             ),
+            use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
             requested=config.attention_backend,

@@ -208,3 +208,22 @@ EXAONE_MTP_HAS_OWN_WINDOWS = Behaviour(
     since="0.27.1",
     where="model_executor/models/exaone_moe.py",
 )
+DFLASH_LEAVES_TARGETS_BACKEND = Behaviour(
+    "DFLASH_LEAVES_TARGETS_BACKEND",
+    "on the V2 runner a DFlash draft chooses its attention backend itself or takes that of --speculative-config",
+    since="0.25.1",
+    where="v1/worker/gpu/spec_decode/dflash/utils.py",
+)
+DSPARK_TAKES_TARGETS_BACKEND = Behaviour(
+    "DSPARK_TAKES_TARGETS_BACKEND",
+    "a DSpark draft without an attention backend of its own takes the target's --attention-backend",
+    since="0.28.0",
+    until="0.28.0",
+    where="v1/worker/gpu/spec_decode/dspark/utils.py",
+)
+DSPARK_IN_TARGET_TAKES_TARGETS_BACKEND = Behaviour(
+    "DSPARK_IN_TARGET_TAKES_TARGETS_BACKEND",
+    "DeepSeek-V4's DSpark draft without an attention backend of its own takes the target's --attention-backend",
+    since="0.29.0",
+    where="v1/worker/gpu/spec_decode/dspark/utils.py",
+)

@@ -391,9 +391,7 @@ def _own(family: str = "layer_types", start: Start = Start.TARGET_OR_STAGE) -> t
     return (DraftRecipe(family, DECODER, start, OWN_LAYERS),)
 
 
-def _from_zero(
-    layout: str, *count: str, family: str = "general", default_count: int = 1
-) -> tuple[DraftRecipe, ...]:
+def _from_zero(layout: str, *count: str, family: str = "general", default_count: int = 1) -> tuple[DraftRecipe, ...]:
     return (DraftRecipe(family, layout, Start.ZERO, count, default_count),)
 
 
@@ -415,9 +413,7 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "models.hy_v4": _mtp("hy_v4"),
     "models.kimi_k3": _mtp("dense_latent"),
     "openpangu_mtp": _mtp("latent"),
-    "step3p5_mtp": (
-        DraftRecipe("step3p5", "model.layers.{i}.mtp_block.self_attn.attn"),
-    ),
+    "step3p5_mtp": (DraftRecipe("step3p5", "model.layers.{i}.mtp_block.self_attn.attn"),),
     # MTP modules numbered from 0.
     "exaone4_5_mtp": _from_zero(_MTP_LAYER, *NEXTN, family="layer_types"),
     "exaone_moe_mtp": _from_zero(_MTP_LAYER, *NEXTN, family="exaone_moe"),
@@ -433,9 +429,7 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "deepseek_eagle3": _own("dense_latent"),
     "llama_eagle": _own("general", Start.STAGE),
     "llama_eagle3": _own(),
-    "minicpm_eagle": (
-        DraftRecipe("general", "model.eagle_layers.{i}.self_attn.attn", Start.STAGE, OWN_LAYERS),
-    ),
+    "minicpm_eagle": (DraftRecipe("general", "model.eagle_layers.{i}.self_attn.attn", Start.STAGE, OWN_LAYERS),),
     "mistral_eagle": _own("general", Start.STAGE),
     "mistral_large_3_eagle": _own("latent", Start.STAGE),
     "qwen3_eagle3": _own(),

@@ -175,9 +175,7 @@ def unlike_mla(made: Construction, index: int) -> LayerGeometry:
     """Decoder layer `index` of a latent class with MLA switched off: keys and values at full width."""
     size = (made.text.optional("qk_nope_head_dim") or 0) + (made.text.optional("qk_rope_head_dim") or 0)
     heads = made.numbers.num_heads
-    return LayerGeometry(
-        name=made.name(index), index=index, num_heads=heads, num_kv_heads=heads, head_size=size
-    )
+    return LayerGeometry(name=made.name(index), index=index, num_heads=heads, num_kv_heads=heads, head_size=size)
 
 
 def _without_mla(made: Construction) -> tuple[LayerGeometry, ...]:

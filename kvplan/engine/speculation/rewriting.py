@@ -117,9 +117,7 @@ ROWS: tuple[Row, ...] = (
     _types(
         "qwen4_exp_mtp", "Qwen4ExpMTP", "qwen4_exp", "qwen4_exp_text", count="mtp_num_hidden_layers", since="0.29.0"
     ),
-    _named(
-        "bailing_hybrid_v3_mtp", "BailingMoeV3MTPModel", "BailingMoeV3ForCausalLM", since="0.28.0"
-    ),
+    _named("bailing_hybrid_v3_mtp", "BailingMoeV3MTPModel", "BailingMoeV3ForCausalLM", since="0.28.0"),
     _named(
         "bailing_hybrid_v3_mtp",
         "BailingMoeV3MTPModel",
@@ -295,5 +293,3 @@ def _with(
         architectures=architectures,
         model_type=model_type or checkpoint.model_type,
     )
-
-

@@ -59,7 +59,7 @@ def settle(
     if method in ("medusa", "mlp_speculator"):
         return _without_model(want, method, tensor_parallel)
     rewritten = _named(method, rewritten, checkpoint)
-    tokens = _tokens(want, method, rewritten, release)
+    tokens = _tokens(want, method, rewritten)
     config = rewritten.checkpoint.config
     settled = Speculation(
         method=method,
@@ -135,9 +135,7 @@ def _named(method: str, draft: Draft, target: Checkpoint) -> Draft:
             names = tuple(name if name.startswith("Eagle") else f"Eagle{name}" for name in names)
         case "eagle3":
             names = tuple(
-                name
-                if name.startswith(("Eagle3", "Peagle", "PEagle")) or name.endswith("Eagle3")
-                else f"Eagle3{name}"
+                name if name.startswith(("Eagle3", "Peagle", "PEagle")) or name.endswith("Eagle3") else f"Eagle3{name}"
                 for name in names
             )
         case "dflash":
@@ -155,7 +153,7 @@ def _named(method: str, draft: Draft, target: Checkpoint) -> Draft:
     return draft if names == found.architectures else replace(draft, checkpoint=replace(found, architectures=names))
 
 
-def _tokens(want: Wanted, method: str, draft: Draft, release: Release) -> int:
+def _tokens(want: Wanted, method: str, draft: Draft) -> int:
     tokens, config = want.whole("num_speculative_tokens"), draft.checkpoint.config
     if method == "dspark":
         if tokens is None:
@@ -214,8 +212,7 @@ def _check_heads(heads: int, tensor_parallel: int) -> None:
         raise stop(
             Stage.PARALLEL,
             "heads_not_divisible",
-            f"Total number of attention heads ({heads}) must be divisible by tensor parallel size "
-            f"({tensor_parallel}).",
+            f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel}).",
             facts={"heads": heads, "tensor_parallel": tensor_parallel},
         )
 
