@@ -72,18 +72,23 @@ class _Trail:
         self.canonicalised: dict[int, None] = {}
         self.used_tokens: set[str] = set()
         self.causes: dict[tuple[str, str, str, str | None, Behaviour | None], dict[int, None]] = defaultdict(dict)
-        self.choices: dict[tuple[str, BackendDecision, BackendQuery], dict[int, None]] = defaultdict(dict)
+        self.choices: dict[tuple[str, BackendDecision, BackendQuery, bool], dict[int, None]] = defaultdict(dict)
+        self.drafts: dict[str, None] = {}
 
     def note(
         self,
-        index: int,
+        index: int | None,
         value: str,
         result: str,
         cause: str,
         option: str | None = None,
         behaviour: Behaviour | None = None,
     ) -> None:
-        self.causes[value, result, cause, option, behaviour][index] = None
+        """Remember why; `index` None stands for the draft, whose numbers are not those of decoder layers."""
+        if index is None:
+            _ = self.causes[value, result, f"draft: {cause}", option, behaviour]
+        else:
+            self.causes[value, result, cause, option, behaviour][index] = None
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(
@@ -132,6 +137,7 @@ def build(
             ignored_layers=tuple(sorted(trail.ignored)),
             canonicalised_layers=tuple(sorted(trail.canonicalised)),
             unmatched_tokens=tuple(token for token in config.skip_tokens if token not in trail.used_tokens),
+            matched_drafts=tuple(trail.drafts),
         ),
         backends=_choices(trail, config.release),
         steps=trail.steps(),
@@ -186,8 +192,9 @@ def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
             rejected=decision.rejected,
             precluded_by_block_size=decision.precluded_by_block_size,
             dtypes_with_backend=() if decision.backend is not None else dtypes_with_backend(query, release),
+            draft=draft,
         )
-        for (cache_dtype, decision, query), layers in trail.choices.items()
+        for (cache_dtype, decision, query, draft), layers in trail.choices.items()
     )
 
 
@@ -277,6 +284,10 @@ class _RankBuilder:
             )
         ]
 
+    def _number(self, layer: LayerGeometry) -> int | None:
+        """The decoder layer that `layer` is, None for a layer of the draft."""
+        return layer.index if self.draft is None else None
+
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
         backend = layer.own_backend or "DEEPSEEK_V32_INDEXER"
@@ -308,7 +319,7 @@ class _RankBuilder:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     "fp8",
                     f"the compressed-tensors checkpoint declares a kv_cache_scheme (the launch said {asked})",
@@ -326,9 +337,10 @@ class _RankBuilder:
         if not honours:
             if index_token in tokens:
                 self.trail.used_tokens.add(index_token)
-                self.trail.ignored[layer.index] = None
+                if self.draft is None:
+                    self.trail.ignored[layer.index] = None
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     asked,
                     f"the skip list names it, but {layer.layer_class} does not look at the list",
@@ -343,9 +355,12 @@ class _RankBuilder:
         if not hits:
             return asked, False
         self.trail.used_tokens.update(hits)
-        self.trail.matched[layer.index] = None
+        if self.draft is None:
+            self.trail.matched[layer.index] = None
+        else:
+            self.trail.drafts[layer.name] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             "auto",
             f"the skip list names it (token {hits[0]})",
@@ -396,7 +411,7 @@ class _RankBuilder:
         if decision is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
             decision = self.decisions[query] = choose(query, self.release)
-        self.trail.choices[query.kv_cache_dtype, decision, query][layer.index] = None
+        self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
         if decision.backend is None:
             raise stop(
                 Stage.BACKEND,
@@ -413,7 +428,7 @@ class _RankBuilder:
                 },
             )
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.backend",
             decision.backend,
             f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
@@ -431,10 +446,10 @@ class _RankBuilder:
         if packed == asked:
             return asked
         self.run_cache_dtype = packed
-        if skipped:
+        if skipped and self.draft is None:
             self.trail.canonicalised[layer.index] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             packed,
             f"{backend} stores {asked} as {packed}",

@@ -7,6 +7,7 @@ every problem.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
@@ -295,7 +296,21 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        **_speculative(config),
     )
+
+
+def _speculative(config: EngineConfig) -> dict[str, Any]:
+    """The settings of speculative decoding."""
+    speculation = config.speculation
+    if speculation is None:
+        return {}
+    return {
+        "speculative_method": speculation.method,
+        "num_speculative_tokens": speculation.tokens,
+        "draft_model": speculation.reference,
+        "draft_cache_dtype": speculation.cache_dtype,
+    }
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
