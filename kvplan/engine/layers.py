@@ -171,6 +171,8 @@ def _draft(
         draft=speculation,
     )
     built: list[BuiltLayer] = []
+    if speculation.failure is not None:
+        return built, speculation.failure
     try:
         for layer in speculation.layers:
             built += builder.add(layer)

@@ -227,3 +227,27 @@ DSPARK_IN_TARGET_TAKES_TARGETS_BACKEND = Behaviour(
     since="0.29.0",
     where="v1/worker/gpu/spec_decode/dspark/utils.py",
 )
+STEP_MTP_NEEDS_OWN_TYPES = Behaviour(
+    "STEP_MTP_NEEDS_OWN_TYPES",
+    "Step 3.5's MTP layers are looked up by mtp_layer_types; a config without that list is refused",
+    since="0.33.0",
+    where="transformers_utils/model_arch_config_convertor.py",
+)
+DRAFT_PIPELINED_LIKE_TARGET = Behaviour(
+    "DRAFT_PIPELINED_LIKE_TARGET",
+    "with pipeline parallelism the draft's class must support it too; later a draft is always one stage",
+    until="0.29.0",
+    where="config/speculative.py",
+)
+DFLASH_SLIDES = Behaviour(
+    "DFLASH_SLIDES",
+    "DFlash drafts have sliding-window layers",
+    since="0.25.1",
+    where="model_executor/models/qwen3_dflash.py",
+)
+DFLASH_MAY_MIX = Behaviour(
+    "DFLASH_MAY_MIX",
+    "DFlash drafts may mix sliding and full attention, on the V2 runner; 0.25.1 refuses it",
+    since="0.26.0",
+    where="model_executor/models/qwen3_dflash.py",
+)

@@ -53,7 +53,8 @@ class DraftRecipe:
     start: Start = Start.TARGET
     count: tuple[str, ...] = NEXTN
     """Fields of the draft's config with its number of layers; the first that is there counts."""
-    default_count: int = 1
+    default_count: int | None = None
+    """What stands for a missing count; None where the model code needs the field."""
     since: str | None = None
     until: str | None = None
 
@@ -76,7 +77,12 @@ class DraftModel:
         found = self.made.text.first(*self.recipe.count)
         if found is None:
             found = self.made.config.first(*self.recipe.count)
-        return self.recipe.default_count if found is None else found
+        if found is None:
+            found = self.recipe.default_count
+        if found is None:
+            name = self.recipe.count[0]
+            raise Refused(self.made.architecture, f"the config has no attribute '{name}'", "AttributeError", "layers")
+        return found
 
     @property
     def start(self) -> int:
@@ -95,6 +101,13 @@ class DraftModel:
     def indices(self) -> range:
         """The numbers of the draft's layers."""
         return range(self.start, self.start + self.count)
+
+
+def supports_pipeline(checkpoint: Checkpoint, release: Release) -> bool:
+    """Whether the draft's class has pipeline parallelism, which older releases ask of it too."""
+    name = checkpoint.architectures[0] if checkpoint.architectures else ""
+    entry = registered.lookup(name, release)
+    return entry is None or entry.pipelines
 
 
 def build(
@@ -255,8 +268,13 @@ def _exaone_moe(draft: DraftModel) -> tuple[LayerGeometry, ...]:
 def _step3p5(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     """Step 3.5: `layer_types` goes on past the decoder layers."""
     text = draft.made.text
-    types = [*(text.items("layer_types") or ()), *(text.items("mtp_layer_types") or ())]
+    own = text.items("mtp_layer_types")
+    if not own and "per_layer_config" in text and draft.made.release.has(history.STEP_MTP_NEEDS_OWN_TYPES):
+        raise Refused(draft.made.architecture, "a model must have at least one layer")
+    types = [*(text.items("layer_types") or ()), *(own or ())]
     window = windows.config_window(text, draft.made.release)
+    if types and draft.indices.stop > len(types):
+        raise Refused(draft.made.architecture, "list index out of range", "IndexError", "layers")
     kv_heads = text.first("num_attention_groups", "num_key_value_heads") or draft.made.numbers.num_kv_heads
     return tuple(
         replace(
@@ -268,15 +286,13 @@ def _step3p5(draft: DraftModel) -> tuple[LayerGeometry, ...]:
 
 
 def _minimax_m3(draft: DraftModel) -> tuple[LayerGeometry, ...]:
-    """MiniMax-M3: modules numbered from 0, sparse where the target's list marks that number."""
+    """MiniMax-M3: modules numbered from 0, all of them sparse."""
     sparse = draft.made.text.section("sparse_attention_config")
-    marks = (sparse.items("sparse_attention_freq") if sparse is not None else None) or ()
+    if sparse is None:
+        return _general(draft)
     built: list[LayerGeometry] = []
     for index in draft.indices:
         layer = _attention(draft, index)
-        if sparse is None or index >= len(marks) or not marks[index]:
-            built.append(layer)
-            continue
         built.append(
             LayerGeometry(
                 name=f"{layer.name}.index_cache",
@@ -345,11 +361,22 @@ def _dflash(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     window = own.optional("swa_window_size") if own is not None else None
     if window is None and not isinstance(text.get("sliding_window"), (list, tuple)):
         window = text.optional("sliding_window")
+    if not draft.made.release.has(history.DFLASH_SLIDES):
+        sliding = [False] * draft.count
+    if 0 < sum(sliding) < len(sliding) and not draft.made.release.has(history.DFLASH_MAY_MIX):
+        raise Refused(
+            draft.made.architecture,
+            "DFlash does not yet support mixed sliding/full attention via layer_types",
+            "NotImplementedError",
+            "layers",
+        )
     if any(sliding) and window is None:
         raise Refused(
             draft.made.architecture,
             "DFlash sliding attention requires a window size configured in dflash_config.swa_window_size or the "
             "top-level sliding_window.",
+            "ValueError",
+            "layers",
         )
     return tuple(
         _attention(draft, index, window if (sliding[position] if position < len(sliding) else False) else None)

@@ -19,8 +19,9 @@ from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused, wanted
 from kvplan.engine.stop import stop
-from kvplan.engine.values import Stage
+from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
+from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
 from kvplan.releases import Release
 
@@ -78,13 +79,31 @@ def settle(
         modules=_modules(method, rewritten.checkpoint),
         max_model_len=want.whole("max_model_len"),
     )
+    if (
+        pipeline_parallel > 1
+        and release.has(history.DRAFT_PIPELINED_LIKE_TARGET)
+        and not drafts.supports_pipeline(rewritten.checkpoint, release)
+    ):
+        raise stop(
+            Stage.PARALLEL,
+            "pipeline_unsupported",
+            "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` "
+            "interface.",
+            exception="NotImplementedError",
+            facts={"architecture": rewritten.checkpoint.architectures[0], "draft": True},
+        )
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
         _check_heads(geometry.num_attention_heads, settled.draft_tensor_parallel)
         layers = tuple(replace(layer, role=Role.DRAFT) for layer in geometry.layers)
         return replace(settled, geometry=geometry, layers=layers)
-    layers = _layers(rewritten.checkpoint, release, target, tokens, pipeline_parallel, launch)
+    try:
+        layers = _layers(rewritten.checkpoint, release, target, tokens, pipeline_parallel, launch)
+    except Refused as refusal:
+        if refusal.stage != "layers":
+            raise _unknown(refusal, rewritten.checkpoint) from None
+        return replace(settled, failure=_not_built(refusal))
     heads = rewritten.checkpoint.text_config.get("num_attention_heads")
     if isinstance(heads, int):
         _check_heads(heads, settled.draft_tensor_parallel)
@@ -272,8 +291,6 @@ def _layers(
             stage_layers=stage_sizes(target.num_layers, stages, partition)[-1],
             tokens=tokens,
         )
-    except Refused as refusal:
-        raise _unknown(refusal, draft) from None
     except Unplaceable as unplaceable:
         raise InputError(f"--speculative-config: the draft {draft.reference}: {unplaceable}") from None
 
@@ -285,4 +302,10 @@ def _unknown(refusal: Refused, draft: Checkpoint) -> Exception:
         refusal.message,
         exception=refusal.exception,
         facts={"architecture": refusal.architecture, "architectures": draft.architectures, "draft": draft.reference},
+    )
+
+
+def _not_built(refusal: Refused) -> StartupError:
+    return StartupError(
+        Stage.LAYERS, refusal.exception, refusal.message, "draft_not_built", {"architecture": refusal.architecture}
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry
+from kvplan.engine.values import StartupError
 
 NO_LAYERS = frozenset({"ngram", "ngram_gpu", "suffix", "custom_class", "medusa", "mlp_speculator"})
 """Methods whose proposer keeps no KV cache."""
@@ -46,6 +47,8 @@ class Speculation:
     """Whether the draft attends in both directions over the tokens it proposes."""
     modules: int = 1
     """MTP modules that run one after the other in one step."""
+    failure: StartupError | None = None
+    """Why the draft cannot be built, once the target is."""
     max_model_len: int | None = None
     """The longest request the draft takes; None where it takes what the target takes."""
 

@@ -26,6 +26,14 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=(FLAG,),
             fix=_fix(error),
         )
+    for error in errors(plan, "draft_not_built"):
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=f"{words.release_name(plan)} cannot build the draft: {words.one_line(error.message)}",
+            options=(FLAG,),
+            fix="take a checkpoint whose config has the fields of its draft, or leave --speculative-config out",
+        )
     for error in errors(plan, "no_room_for_draft"):
         yield Finding(
             rule=CODE,
@@ -87,6 +95,6 @@ RULE = Rule(
             '\'{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}\''
         ),
     ),
-    claims=("speculative_config", "no_room_for_draft"),
+    claims=("speculative_config", "draft_not_built", "no_room_for_draft"),
     check=check,
 )
