@@ -18,6 +18,7 @@ from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.errors import InputError
 from kvplan.history import capacity
+from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -42,6 +43,8 @@ _LENGTH_KEYS = (
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
 
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 
 
@@ -87,6 +90,13 @@ class EngineConfig:
         return 0 if self.speculation is None else self.speculation.tokens
 
     @property
+    def retained_tokens(self) -> int:
+        """Tokens below their window that sliding layers keep for drafts of several MTP modules."""
+        if self.speculation is None or not self.release.has(speculative.EXTRA_TOKENS_RETAINED):
+            return 0
+        return self.speculation.extra_retained_tokens
+
+    @property
     def in_flight_tokens(self) -> int:
         """Tokens that may be scheduled and not yet settled: what a recycling cache reserves for."""
         if self.release.has(capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT):
@@ -122,6 +132,11 @@ def validate(
     pipeline = _positive(launch, "pipeline_parallel_size")
     runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
     async_scheduling = _async_scheduling(launch, geometry, speculation, runner)
+    limit = _draft_limit(speculation, runner, release)
+    if limit is not None and limit < max_model_len:
+        max_model_len = limit
+        cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
+        steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(limit), cause, option="--speculative-config"))
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -328,6 +343,25 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
                 facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
+
+
+def _draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:
+    """The longest request that the draft takes, where that bounds the target's (0.33.0, V2 runner).
+
+    Drafts that share the target's positions are stretched where their rope only sizes a table.
+    """
+    if speculation is None or speculation.checkpoint is None or runner != "V2":
+        return None
+    if not release.has(speculative.LENGTH_LIMITED_BY_DRAFT):
+        return None
+    text = speculation.checkpoint.text_config
+    ropes = [str(rope.get("rope_type", rope.get("type", "default"))) for rope in _rope_parameters(text)]
+    if speculation.method != "draft_model" and all(rope in _TABLE_ONLY_ROPE for rope in ropes):
+        return None
+    if speculation.max_model_len is not None:
+        return speculation.max_model_len
+    derived, _ = _derived_length(text, release, None)
+    return None if derived is None else int(derived)
 
 
 def _large_gpu_tier(hardware: Hardware, release: Release) -> int:

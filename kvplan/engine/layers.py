@@ -173,6 +173,11 @@ def _draft(
     built: list[BuiltLayer] = []
     if speculation.failure is not None:
         return built, speculation.failure
+    taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
+    twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
+    if twice is not None:
+        message = f"Duplicate layer name: {twice}"
+        return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
     try:
         for layer in speculation.layers:
             built += builder.add(layer)

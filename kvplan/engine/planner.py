@@ -100,6 +100,8 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     progress.steps += config.steps
     resolved = cache_dtype.resolve(checkpoint, config)
     progress.cache_dtype = resolved.cache_dtype
+    if resolved.draft_keeps_auto:
+        progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
@@ -122,6 +124,14 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+def _draft_at_auto(config: EngineConfig) -> EngineConfig:
+    """The config with the cache of a separate draft left at `auto`, which the target's hook sees to."""
+    speculation = config.speculation
+    if speculation is None or speculation.method == "mtp" or speculation.cache_dtype is not None:
+        return config
+    return replace(config, speculation=replace(speculation, cache_dtype="auto"))
 
 
 def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:

@@ -233,6 +233,7 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
             head_size_v=text.optional("swa_v_head_dim"),
             sliding_window=window or None,
             has_sinks=bool(text.get("add_swa_attention_sink_bias")),
+            reads_cache_config=draft.made.release.has(history.MIMO_V2_MTP_READS_CACHE_CONFIG),
         ),
     )
 

@@ -25,6 +25,25 @@ from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
 from kvplan.releases import Release
 
+AUXILIARY_STATES: Mapping[str, str | None] = {
+    "llama": None,
+    "qwen": None,
+    "minicpm": None,
+    "gpt_oss": None,
+    "hunyuan_vl": None,
+    "hunyuan_v1_dense": None,
+    "afmoe": None,
+    "nemotron_h": "0.17.1",
+    "deepseek_v2": "0.18.1",
+    "deepseek_v3": "0.18.1",
+    "kimi_k2": "0.18.1",
+    "kimi_k25": "0.18.1",
+    "minimax_m2": "0.19.1",
+    "gemma4": "0.19.1",
+    "laguna": "0.21.0",
+}
+"""Parts of model types whose targets hand out the hidden states that EAGLE 3 needs, and since when (to 0.21.0)."""
+
 SUFFIX_TREE_DEPTH = 24
 """Tokens that suffix decoding speculates at most where nobody says otherwise."""
 
@@ -59,6 +78,7 @@ def settle(
     method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, release)
     if method in ("medusa", "mlp_speculator"):
         return _without_model(want, method, tensor_parallel)
+    _check_target(method, checkpoint, release)
     rewritten = _named(method, rewritten, checkpoint)
     tokens = _tokens(want, method, rewritten)
     config = rewritten.checkpoint.config
@@ -96,7 +116,7 @@ def settle(
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
         _check_heads(geometry.num_attention_heads, settled.draft_tensor_parallel)
-        layers = tuple(replace(layer, role=Role.DRAFT) for layer in geometry.layers)
+        layers = _last_stage(geometry, pipeline_parallel)
         return replace(settled, geometry=geometry, layers=layers)
     try:
         layers = _layers(rewritten.checkpoint, release, target, tokens, pipeline_parallel, launch)
@@ -108,6 +128,21 @@ def settle(
     if isinstance(heads, int):
         _check_heads(heads, settled.draft_tensor_parallel)
     return replace(settled, layers=layers)
+
+
+def _check_target(method: str, target: Checkpoint, release: Release) -> None:
+    """Older releases list the kinds of targets that EAGLE 3 and DFlash drafts may have."""
+    if method not in ("eagle3", "dflash") or not release.has(history.AUXILIARY_STATES_BY_MODEL_TYPE):
+        return
+    known = tuple(name for name, since in AUXILIARY_STATES.items() if release.within(since, None))
+    model_type = str(target.text_config.get("model_type") or target.model_type)
+    if not any(name in model_type for name in known):
+        raise refused(
+            f"{method} is only supported for {list(known)} models. Got "
+            f"self.target_model_config.hf_text_config.model_type={model_type!r}",
+            "method",
+            method,
+        )
 
 
 def _without_model(want: Wanted, method: str, tensor_parallel: int) -> Speculation:
@@ -277,6 +312,12 @@ def _standalone(draft: Checkpoint, release: Release) -> ModelGeometry:
         raise _unknown(refusal, draft) from None
     except Unplaceable as unplaceable:
         raise InputError(f"--speculative-config: the draft model {draft.reference}: {unplaceable}") from None
+
+
+def _last_stage(draft: ModelGeometry, stages: int) -> tuple[LayerGeometry, ...]:
+    """The draft's layers on the last pipeline stage, the only one that runs it; its class splits them like any model."""
+    first = sum(stage_sizes(draft.num_layers, stages, None)[:-1])
+    return tuple(replace(layer, role=Role.DRAFT) for layer in draft.layers if layer.index >= first)
 
 
 def _layers(
