@@ -315,7 +315,7 @@ def _standalone(draft: Checkpoint, release: Release) -> ModelGeometry:
 
 
 def _last_stage(draft: ModelGeometry, stages: int) -> tuple[LayerGeometry, ...]:
-    """The draft's layers on the last pipeline stage, the only one that runs it; its class splits them like any model."""
+    """The draft's layers on the last pipeline stage, which alone runs it, split like any model."""
     first = sum(stage_sizes(draft.num_layers, stages, None)[:-1])
     return tuple(replace(layer, role=Role.DRAFT) for layer in draft.layers if layer.index >= first)
 
