@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import LayerPlan, Plan, SharedLayer, Stage, StartupError
 from kvplan.errors import InputError
-from kvplan.report.canvas import PIPED_WIDTH, Canvas, canvas_for
+from kvplan.report.canvas import NARROWEST, PIPED_WIDTH, Canvas
 from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
@@ -135,7 +135,7 @@ def test_markup_in_messages_is_text(good: Plan, make_finding: MakeFinding) -> No
 def test_colour_only_adds_codes(good: Plan, make_finding: MakeFinding) -> None:
     report = make(good, [make_finding()])
     coloured = render(report, Canvas(100, colour=True))
-    assert "\x1b[1;33m" in coloured
+    assert "\x1b[1;38;5;130mwarning:" in coloured
     plain = "\n".join(line.rstrip() for line in lines(re.sub(r"\x1b\[[0-9;]*m", "", coloured)))
     assert plain == render(report, Canvas(100)).rstrip("\n")
 
@@ -244,13 +244,24 @@ class Terminal(io.StringIO):
         (io.StringIO(), {}, False),
         (io.StringIO(), {"FORCE_COLOR": "1"}, True),
         (io.StringIO(), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (None, {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_is_for_terminals(stream: io.StringIO, environment: dict[str, str], colour: bool) -> None:
-    assert canvas_for(stream, environment).colour is colour
+def test_colour_is_for_terminals(
+    stream: io.StringIO | None,
+    environment: dict[str, str],
+    colour: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    good: Plan,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in render(make(good, []), Canvas(stream=stream))) is colour
 
 
 def test_a_pipe_has_a_stable_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "37")
-    assert canvas_for(io.StringIO(), {}).width == PIPED_WIDTH
-    assert canvas_for(Terminal(), {}).width == 40
+    assert Canvas(stream=io.StringIO()).console().width == PIPED_WIDTH
+    assert Canvas(stream=Terminal()).console().width == NARROWEST
