@@ -114,8 +114,10 @@ def build(
                 built += builder.add(layer)
         except StartupStops as stopped:
             error = error or stopped.error
+        seen = builder.run_cache_dtype
         built = [
-            layer if layer.rank != rank else replace(layer, run_cache_dtype=builder.run_cache_dtype) for layer in built
+            replace(layer, run_cache_dtype=seen) if layer.rank == rank and layer.run_cache_dtype != seen else layer
+            for layer in built
         ]
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype

@@ -38,7 +38,7 @@ class Canvas:
     stream: TextIO | None = None
 
     def console(self) -> Console:
-        """The console that draws on this canvas. rich is imported here, for texts only."""
+        """A console that draws as for this canvas, into memory. rich is imported here, for texts only."""
         from rich.console import Console
         from rich.theme import Theme
 
@@ -57,4 +57,5 @@ class Canvas:
             }
         console = Console(**where, no_color=False, theme=Theme(STYLES), highlight=False, markup=False, emoji=False)
         console.width = max(console.width, NARROWEST)
+        console.file = io.StringIO()
         return console

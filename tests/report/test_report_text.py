@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import LayerPlan, Plan, SharedLayer, Stage, StartupError
 from kvplan.errors import InputError
+from kvplan.releases import KNOWN
 from kvplan.report.canvas import NARROWEST, PIPED_WIDTH, Canvas
 from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
 from kvplan.report.values import Detail, Verdict, make
-from kvplan.report.words import layer_list, ranges, size
+from kvplan.report.words import layer_list, lifetime, ranges, size
 from kvplan.rules.values import Finding, Severity
 
 MakeFinding = Callable[..., Finding]
@@ -184,6 +185,20 @@ def test_ranges_name_exactly_the_numbers(numbers: set[int]) -> None:
         first, _, last = part.partition("-")
         named |= set(range(int(first), int(last or first) + 1))
     assert named == numbers
+
+
+@pytest.mark.parametrize(
+    ("releases", "said"),
+    [
+        (KNOWN, "all"),
+        (KNOWN[7:], "since 0.23.0"),
+        (KNOWN[:7], "until 0.22.1"),
+        (KNOWN[1:3], "0.17.1 to 0.18.1"),
+        (KNOWN[4:5], "0.20.2 only"),
+    ],
+)
+def test_lifetimes(releases: tuple[str, ...], said: str) -> None:
+    assert lifetime(releases) == said
 
 
 def test_sizes() -> None:
