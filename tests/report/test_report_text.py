@@ -10,12 +10,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import LayerPlan, Plan, SharedLayer, Stage, StartupError
 from kvplan.errors import InputError
 from kvplan.releases import KNOWN
-from kvplan.report.canvas import NARROWEST, PIPED_WIDTH, Canvas
+from kvplan.report.canvas import NARROWEST, PIPED_WIDTH, STYLES, Canvas
 from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
@@ -274,6 +275,19 @@ def test_colour_is_for_terminals(
     for name, value in {"TERM": "xterm-256color", **environment}.items():
         monkeypatch.setenv(name, value)
     assert ("\x1b" in render(make(good, []), Canvas(stream=stream))) is colour
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_colours_can_be_read_on_black_and_on_white(style: str) -> None:
+    colour = Style.parse(STYLES[style]).color
+    assert colour is not None
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (channel / 255 for channel in colour.get_truecolor())
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    assert (luminance + 0.05) / 0.05 >= 3.9
+    assert 1.05 / (luminance + 0.05) >= 3.9
 
 
 def test_a_pipe_has_a_stable_width(monkeypatch: pytest.MonkeyPatch) -> None:
