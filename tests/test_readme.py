@@ -36,6 +36,6 @@ def test_every_command_format_and_release_bound_is_named() -> None:
 
 
 def test_its_paths_exist() -> None:
-    named = set(re.findall(r"`((?:kvplan|tests|\.ci)/[\w./]*)`", TEXT))
+    named = set(re.findall(r"`((?:kvplan|tests|\.ci)/[\w./]*)`", TEXT)) - {"kvplan/1"}
     assert len(named) > 8
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []

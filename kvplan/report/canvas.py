@@ -17,7 +17,7 @@ NARROWEST = 40
 """Columns below which a page is not squeezed."""
 
 STYLES = {
-    "error": "bold color(160)",
+    "error": "bold color(196)",
     "warning": "bold color(130)",
     "note": "bold color(31)",
     "ok": "bold color(28)",

@@ -73,7 +73,7 @@ def cold() -> dict[str, float]:
 
 @pytest.mark.parametrize("what", [TRANSFORMERS, CHECK], ids=["import transformers", "kvplan check"])
 def test_cold_start(what: tuple[str, ...], benchmark: BenchmarkFixture, cold: dict[str, float]) -> None:
-    benchmark.pedantic(process, args=(what,), warmup_rounds=1, rounds=ROUNDS)
+    benchmark.pedantic(process, args=(what,), warmup_rounds=1, rounds=ROUNDS)  # type: ignore[no-untyped-call]
     cold[what[-1]] = seconds(benchmark)
     if len(cold) == 2:
         ratio = cold[CHECK[-1]] / cold[TRANSFORMERS[-1]]

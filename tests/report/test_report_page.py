@@ -64,7 +64,7 @@ def test_a_line_to_copy_is_never_broken() -> None:
 def test_styles_are_codes_around_words(colour: bool) -> None:
     page = written(60, colour)
     page.line(("error:", "error"), ("two words", "bold"), "plain")
-    expected = "\x1b[1;38;5;160merror:\x1b[0m \x1b[1mtwo words\x1b[0m plain\n" if colour else "error: two words plain\n"
+    expected = "\x1b[1;38;5;196merror:\x1b[0m \x1b[1mtwo words\x1b[0m plain\n" if colour else "error: two words plain\n"
     assert page.text() == expected
 
 
