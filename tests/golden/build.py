@@ -2,7 +2,7 @@
 
 `records/` holds the records of each release, one JSON object a line; `extra/` those made later, for architectures
 and releases that the first ones lack, in files of any name. `configs.zip` holds the config.json (and
-hf_quant_config.json) of every folder that a record names.
+hf_quant_config.json) of every folder that a record or a public case names.
 
 `python tests/golden/build.py CONFIGS_DIR… GOLDEN_DIR` rebuilds `records/` and `configs.zip` (a folder is taken from the
 first CONFIGS_DIR that has it). The bytes depend on nothing but the files.
@@ -23,6 +23,7 @@ HERE = Path(__file__).parent
 CONFIGS = HERE / "configs.zip"
 RECORDS = HERE / "records"
 EXTRA = HERE / "extra"
+CASES = HERE / "public_cases.jsonl"
 FILES = ("config.json", "hf_quant_config.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -33,12 +34,13 @@ def build(configs: Sequence[Path], golden: Path) -> None:
     for source in sorted(golden.glob("*.jsonl.gz")):
         target = RECORDS / source.name.replace(".jsonl.gz", ".jsonl.xz")
         target.write_bytes(lzma.compress(gzip.decompress(source.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
-    folders = {record["config"] for release in releases() for record in records(release)}
+    folders = {json.loads(line)["config"] for line in CASES.read_text("utf-8").splitlines()}
+    folders |= {record["config"] for release in releases() for record in records(release)}
     with zipfile.ZipFile(CONFIGS, "w", zipfile.ZIP_LZMA) as archive:
         for folder in sorted(folders):
             home = next((place / folder for place in configs if (place / folder).is_dir()), None)
             if home is None:
-                raise SystemExit(f"no config of {folder}, which a record names")
+                raise SystemExit(f"no config of {folder}, which a record or a case names")
             for file in FILES:
                 if (home / file).exists():
                     info = zipfile.ZipInfo(f"{folder}/{file}", _EPOCH)
