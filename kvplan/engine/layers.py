@@ -147,7 +147,12 @@ def build(
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
     """The layers, those of `rank` with what became of its launch-wide cache dtype."""
-    return [layer if layer.rank != rank else replace(layer, run_cache_dtype=run_cache_dtype) for layer in built]
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
 
 
 def _draft(

@@ -181,9 +181,9 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    last = {layer.backend: layer for layer in built.layers}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
         shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,

@@ -207,11 +207,12 @@ def can_merge(specs: Sequence[LayerSpec]) -> bool:
 
     Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    if len({spec.merge_key[0] for spec in specs}) > 1:
+    distinct = set(specs)
+    if len({spec.merge_key[0] for spec in distinct}) > 1:
         return False
-    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+    if len({spec.recorded_window for spec in distinct} - {None}) > 1:
         raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    return len({spec.merge_key for spec in specs}) == 1
+    return len({spec.merge_key for spec in distinct}) == 1
 
 
 def same_type(specs: Sequence[LayerSpec]) -> bool:
