@@ -8,6 +8,7 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 - `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
 - `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
 - `MambaSpec`: the bytes of one state, whatever the block size
+- packed layouts of keys and values: `kvplan.engine.packing`
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.engine.packing import Keeps, head_bytes
 from kvplan.history import cache
 from kvplan.releases import Release
 
@@ -35,6 +37,8 @@ class RequestLimits:
 
     max_model_len: int
     in_flight_tokens: int
+    retained_tokens: int = 0
+    """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
@@ -140,7 +144,8 @@ class SlidingWindowSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
-        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        kept = self.sliding_window - 1 + limits.retained_tokens
+        tokens = min(kept + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
 
 
@@ -220,17 +225,38 @@ def padded_page(content: int, padded: int | None, block_size: int) -> int:
     return padded
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TQFullAttentionSpec(FullAttentionSpec):
+    """A layer that keeps every token in TurboQuant's packed slots (until 0.27; then a FullAttentionSpec)."""
+
+
 def attention_token_bytes(
-    release: Release, *, num_kv_heads: int, head_size: int, head_size_v: int | None, dtype: str, sliding: bool
+    release: Release,
+    *,
+    num_kv_heads: int,
+    head_size: int,
+    head_size_v: int | None,
+    dtype: str,
+    sliding: bool,
+    quant_mode: str | None = None,
+    backend: str | None = None,
+    with_scales: bool = True,
 ) -> int:
     """Bytes of one token's key and value in one layer of plain attention.
 
+    `quant_mode` and `backend` say whether and how the layout is packed. `with_scales` False leaves out scales that
+    the spec counts apart from the values, as vLLM does in one place.
     Llama-3-8B in bfloat16: 8 * (128 + 128) * 2 = 4,096 bytes a token, 65,536 a page of 16 tokens.
     """
     value = head_size if head_size_v is None else head_size_v
     if sliding and not release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD):
         value = head_size
-    return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    keeps = Keeps.WINDOW if sliding else Keeps.ALL
+    packed = head_bytes(release, quant_mode, keeps, head_size=head_size, head_size_v=value, backend=backend)
+    if packed is None:
+        return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    values, scales = packed
+    return num_kv_heads * (values + scales if with_scales else values)
 
 
 def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> int:
