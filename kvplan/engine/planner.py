@@ -6,10 +6,11 @@ every problem.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
+from kvplan.engine import block_size, cache_dtype, context_parallel, grouping, layers, parallel, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -38,7 +39,6 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
@@ -99,6 +99,8 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
         size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
         progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+    for size in progress.sizes.values():
+        context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
     progress.grouping = grouping.group(
@@ -120,16 +122,30 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+    pooler = launch.get("pooler_config")
     try:
-        return build_model(checkpoint, release)
+        return build_model(
+            checkpoint,
+            launch.release,
+            runner=launch.get("runner") or "auto",
+            convert=launch.get("convert") or "auto",
+            model_impl=launch.get("model_impl") or "auto",
+            mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
+            pooler=pooler if isinstance(pooler, Mapping) else None,
+        )
     except Refused as refused:
+        building = refused.stage == Stage.LAYERS
         raise stop(
-            Stage.OPTIONS,
-            "unknown_architecture",
+            Stage.LAYERS if building else Stage.OPTIONS,
+            "assertion" if building and refused.exception == "AssertionError" else "unknown_architecture",
             refused.message,
             exception=refused.exception,
-            facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
+            facts={
+                "architecture": refused.architecture,
+                "architectures": checkpoint.architectures,
+                "check": refused.check,
+            },
         ) from None
     except Unplaceable as unplaceable:
         raise stop(
@@ -178,6 +194,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
+    specs = (spec for group in grouped.groups for spec in group.specs)
+    context_parallel.check_specs(specs, config.decode_context_parallel)
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     sized = sizing.size(workers, config, available)
     progress.capacity = sized.capacity

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
     FullAttentionSpec,
     LayerSpec,
@@ -16,6 +18,7 @@ from kvplan.engine.specs import (
     SlidingWindowSpec,
     attention_token_bytes,
     latent_token_bytes,
+    recast,
 )
 from kvplan.history import blocks, cache
 from kvplan.releases import Release
@@ -66,17 +69,16 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
 def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
     """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
-    by_stride = indexes_kv_by_block_stride(layer.backend, release)
-    token_bytes = attention_token_bytes(
-        release,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=geometry.head_size,
-        head_size_v=geometry.head_size_v,
-        dtype=layer.storage,
-        sliding=layer.sliding_window is not None,
-    )
-    value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
     if layer.sliding_window is not None:
+        value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
+        token_bytes = attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=geometry.head_size,
+            head_size_v=geometry.head_size_v,
+            dtype=layer.storage,
+            sliding=True,
+        )
         return SlidingWindowSpec(
             block_size=_sliding_block_size(layer, block, token_bytes, release),
             num_kv_heads=layer.num_kv_heads,
@@ -86,25 +88,84 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
             quant_mode=layer.quant_mode,
             token_bytes=token_bytes,
             page_size_padded=block.shared_page_bytes,
-            indexes_by_block_stride=by_stride,
+            indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
             sliding_window=layer.sliding_window,
         )
+    return _full_spec(layer, block, release)
+
+
+def _full_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> FullAttentionSpec:
+    geometry = layer.geometry
     return FullAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=geometry.head_size,
-        head_size_v=value_head,
+        head_size_v=geometry.head_size if geometry.head_size_v is None else geometry.head_size_v,
         dtype=layer.storage,
         quant_mode=layer.quant_mode,
-        token_bytes=token_bytes,
-        indexes_by_block_stride=by_stride,
+        token_bytes=attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=geometry.head_size,
+            head_size_v=geometry.head_size_v,
+            dtype=layer.storage,
+            sliding=False,
+        ),
+        indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
     )
+
+
+def _chunked_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer that attends within chunks."""
+    plain = _of_key_width(layer, block, release)
+    return recast(plain, ChunkedLocalAttentionSpec, chunk_size=layer.geometry.chunk_size)
+
+
+def _cross_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values that cross-attention reads from the encoder's output."""
+    return recast(_of_key_width(layer, block, release), CrossAttentionSpec)
+
+
+def _of_key_width(layer: BuiltLayer, block: BlockSize, release: Release) -> FullAttentionSpec:
+    """A plain spec whose value rows are as wide as its key rows, and which says so only in late releases."""
+    head_size = layer.geometry.head_size
+    return FullAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=head_size,
+        head_size_v=head_size if release.has(cache.EVERY_SPEC_HAS_VALUE_HEAD) else None,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=head_size,
+            head_size_v=None,
+            dtype=layer.storage,
+            sliding=False,
+        ),
+    )
+
+
+def _sink_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of full attention behind learned tokens."""
+    full = replace(_full_spec(layer, block, release), indexes_by_block_stride=False)
+    return recast(full, SinkFullAttentionSpec, sink_tokens=layer.geometry.sink_tokens)
+
+
+def _rswa_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer whose window leaves the prompt in sight."""
+    return recast(_full_spec(layer, block, release), RSWASpec, rswa_window=layer.geometry.rswa_window)
 
 
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.CHUNKED: _chunked_spec,
+    Kind.CROSS: _cross_spec,
+    Kind.SINK: _sink_spec,
+    Kind.RSWA: _rswa_spec,
 }
 """Who makes the spec of each kind of layer."""
 

@@ -7,8 +7,8 @@ import click
 from kvplan.cli.output import canvas, write
 from kvplan.errors import InputError
 
-_CACHES = {"decoder": "computed", "encoder": "none: an encoder keeps no cache"}
-"""What kvplan says about the caches of the architectures that it can place."""
+_NONE = {"encoder": "none: an encoder keeps no cache"}
+"""What kvplan says about architectures that own no cache; the others are computed or have a reason why not."""
 
 
 @click.command(
@@ -66,5 +66,6 @@ def _architectures(version: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]
     for name in architectures(release):
         entry = lookup(name, release)
         if entry is not None:
-            rows.append((name, _CACHES.get(entry.kind) or f"not computed: {REASONS[entry.kind]}"))
+            why = REASONS.get(entry.kind)
+            rows.append((name, _NONE.get(entry.kind, "computed") if why is None else f"not computed: {why}"))
     return ("architecture", "caches"), rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import chunked, encoder_decoder, gemma, general, latent, mixed, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "cohere": mixed.cohere,
+    "cohere_asr": encoder_decoder.cohere_asr,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
+    "fireredlid": encoder_decoder.fireredlid,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
@@ -29,15 +31,19 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
+    "llama4": chunked.llama4,
     "longcat": latent.longcat,
     "mimo_v2": mixed.mimo_v2,
     "minimax_m3": mixed.minimax_m3,
     "nemotron_nas": mixed.nemotron_nas,
+    "nemotron_parse": encoder_decoder.nemotron_parse,
+    "nemotron_parse_prefix": encoder_decoder.nemotron_parse_prefix,
     "openpangu": latent.openpangu,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
     "transformers": transformers_backend.layers,
+    "whisper": encoder_decoder.whisper,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 
