@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, context_parallel, grouping, layers, parallel, views
+from kvplan.engine import block_size, cache_dtype, context_parallel, grouping, layers, modelopt, parallel, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -82,10 +82,11 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
+    modelopt.check(checkpoint, launch.release)
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config)
+    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from kvplan.engine.models.geometry import LayerGeometry
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
+    "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
     "cohere_asr": encoder_decoder.cohere_asr,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
+    "falcon": mixed.falcon,
     "fireredlid": encoder_decoder.fireredlid,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
