@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary, state_options
+from kvplan.engine import boundary, context_parallel, state_options
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.speculation import running
@@ -18,8 +18,7 @@ from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import capacity, state
+from kvplan.history import capacity, parallel, state
 from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
@@ -48,6 +47,11 @@ _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
 _TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 """Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+
+ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+BATCHED_DP_TOKENS = 256
+"""Tokens a batch where experts work on batches of fixed size."""
+BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +85,8 @@ class EngineConfig:
     quantization: str | None
     kv_connector: bool
     batch_invariant: bool
+    decode_context_parallel: int
+    prefill_context_parallel: int
     cache_layout_wish: str | None
     pipeline_partition: str | None
     speculation: Speculation | None = None
@@ -109,6 +115,11 @@ class EngineConfig:
         return self.speculation.extra_retained_tokens
 
     @property
+    def context_shards(self) -> int:
+        """Ranks that share the tokens of one request."""
+        return context_parallel.shards(self.decode_context_parallel, self.prefill_context_parallel, self.release)
+
+    @property
     def in_flight_tokens(self) -> int:
         """Tokens that may be scheduled and not yet settled: what a recycling cache reserves for."""
         if self.release.has(capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT):
@@ -121,8 +132,8 @@ def validate(
 ) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
-    _refuse_unemulated(launch)
     steps: list[Step] = []
+    context = context_parallel.sizes(launch)
     cache_dtype = _cache_dtype(launch)
     skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
     steps += boundary_steps
@@ -186,7 +197,7 @@ def validate(
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
-        hybrid_manager_disabled=_hybrid_manager_disabled(launch),
+        hybrid_manager_disabled=_hybrid_manager_disabled(launch, checkpoint),
         sliding_window=geometry.model_sliding_window,
         tensor_parallel=_positive(launch, "tensor_parallel_size"),
         pipeline_parallel=pipeline,
@@ -199,6 +210,8 @@ def validate(
         quantization=_value(launch, "quantization"),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        decode_context_parallel=context.decode,
+        prefill_context_parallel=context.prefill,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,
@@ -231,14 +244,6 @@ def _positive(launch: Launch, name: str) -> int:
             facts={"option": flag, "value": size},
         )
     return size
-
-
-def _refuse_unemulated(launch: Launch) -> None:
-    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
-        if (launch.get(name) or 1) != 1:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} {launch.get(name)}: kvplan does not emulate context parallelism yet")
 
 
 def _cache_dtype(launch: Launch) -> str:
@@ -431,6 +436,14 @@ def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     return 0
 
 
+def _batched_dp_moe(launch: Launch) -> bool:
+    """Whether experts work on small fixed batches: data and expert parallelism over a batched all-to-all backend."""
+    if not launch.release.has(parallel.BATCHED_DP_TAKES_SMALL_BATCHES):
+        return False
+    batched = _value(launch, "all2all_backend") in BATCHED_ALL2ALL
+    return batched and bool(launch.get("enable_expert_parallel")) and (launch.get("data_parallel_size") or 1) > 1
+
+
 def _batch_cause(launch: Launch, hardware: Hardware) -> str:
     if launch.get("max_num_batched_tokens") is not None:
         return f"--max-num-batched-tokens {launch.get('max_num_batched_tokens')}"
@@ -442,10 +455,11 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
     release = launch.release
     tier = _large_gpu_tier(launch.hardware, release)
     asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
-    tokens = int(asked_tokens) if asked_tokens is not None else (2048, 8192, 16384)[tier]
+    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else (2048, 8192, 16384)[tier]
+    tokens = int(asked_tokens) if asked_tokens is not None else default
     seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
     chunked = _value(launch, "enable_chunked_prefill")
-    chunked = True if chunked is None else bool(chunked)
+    chunked = geometry.prefills_in_parts if chunked is None else bool(chunked)
     if launch.get("performance_mode") == "throughput":
         tokens *= 2 if asked_tokens is None else 1
         seqs *= 2 if asked_seqs is None else 1
@@ -457,7 +471,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
-    if tokens < max_model_len and not chunked:
+    if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
@@ -522,6 +536,8 @@ def _model_runner(
         return "V2"
     if running.keeps_v1(speculation, release, pipeline):
         return "V1"
+    if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        return "V2"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
@@ -576,17 +592,19 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    if geometry.is_attention_free:
-        return False
-    return not geometry.is_hybrid or (
-        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )
 
 
-def _hybrid_manager_disabled(launch: Launch) -> bool:
+def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
     """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
     release = launch.release
     cause = None
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    allowed = launch.environment.get(ALLOW_CHUNKS, "1")
+    if chunks and allowed.strip().lower() in ("", "0", "false"):
+        cause = f"{ALLOW_CHUNKS}={allowed}"
     if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
         cause = "--kv-events-config"
     asked = launch.get("disable_hybrid_kv_cache_manager")

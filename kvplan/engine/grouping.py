@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -28,6 +29,9 @@ from kvplan.history import blocks, capacity, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
+
+LOCAL = (SlidingWindowSpec, ChunkedLocalAttentionSpec)
+"""Specs of layers that see a part of the text, which a switched-off hybrid manager allocates as full attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,12 +165,12 @@ def _promote(specs: Specs, release: Release) -> Specs:
         return specs
     full = [spec for spec in listed if isinstance(spec, FullAttentionSpec)]
     promoted: dict[str, LayerSpec] = dict(specs)
-    if full and any(isinstance(spec, SlidingWindowSpec) for spec in listed):
+    if full and any(isinstance(spec, LOCAL) for spec in listed):
         sizes = {spec.block_size for spec in full}
         common = next(iter(sizes)) if len(sizes) == 1 else None
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
         for name, spec in specs.items():
-            if isinstance(spec, SlidingWindowSpec):
+            if isinstance(spec, LOCAL):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
     listed = list(promoted.values())
     if not (_mergeable(listed) or same_type(listed)):
@@ -179,8 +183,11 @@ def _promote(specs: Specs, release: Release) -> Specs:
     return promoted
 
 
-def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> FullAttentionSpec:
-    keeps = release.has(blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
+def _as_full(
+    spec: SlidingWindowSpec | ChunkedLocalAttentionSpec, block_size: int, release: Release
+) -> FullAttentionSpec:
+    chunked = isinstance(spec, ChunkedLocalAttentionSpec)
+    keeps = release.has(blocks.PROMOTED_CHUNKS_KEEP_MODE if chunked else blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
     value_head = spec.head_size_v if keeps and spec.head_size_v is not None else spec.head_size
     padded = spec.page_size_padded
     if padded is not None and release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE):
@@ -208,6 +215,7 @@ def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> Full
         page_size_padded=padded,
         indexes_by_block_stride=spec.indexes_by_block_stride,
         sliding_window=spec.sliding_window,
+        chunk_size=spec.chunk_size if isinstance(spec, ChunkedLocalAttentionSpec) else None,
     )
 
 

@@ -16,9 +16,10 @@ from kvplan.engine.backends.forced import Forced, different_values, heterogeneou
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish
@@ -263,7 +264,7 @@ class _RankBuilder:
         if layer.kind is Kind.STATE:
             return [self._state(layer)]
         window = layer.sliding_window
-        if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
+        if layer.kind in HEADED and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
@@ -273,11 +274,12 @@ class _RankBuilder:
                 exception="ZeroDivisionError",
                 facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
+        launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
-        query = self._query(layer, asked, window)
+        query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
         backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+        if layer.kind in HEADED and self.scheme is not None:
             check_scheme(self.scheme, layer.name, backend, query, self.release)
         if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
             raise stop(
@@ -286,6 +288,7 @@ class _RankBuilder:
                 "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
                 facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
             )
+        check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -371,7 +374,7 @@ class _RankBuilder:
         if not layer.reads_cache_config:
             return self._dtype_without_config(layer), False
         asked = self.run_cache_dtype
-        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+        if layer.kind in HEADED and self.scheme is not None:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
@@ -387,16 +390,14 @@ class _RankBuilder:
         if not tokens or not self.release.has(cache.SKIP_LIST_EXISTS):
             return asked, False
         index_token = str(layer.index)
-        honours = layer.reads_skip_list and (
-            layer.kind is Kind.ATTENTION or self.release.has(cache.MLA_HONOURS_SKIP_LIST)
-        )
+        honours = layer.reads_skip_list and (layer.kind in HEADED or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
                 self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
-        if layer.kind is Kind.ATTENTION and window is not None and "sliding_window" in tokens:
+        if layer.kind in HEADED and window is not None and "sliding_window" in tokens:
             hits.append("sliding_window")
         if not hits:
             return asked, False
@@ -457,14 +458,21 @@ class _RankBuilder:
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
-            has_sliding_window=window is not None,
-            use_mm_prefix=self.geometry.uses_mm_prefix and not mla,
+            has_sliding_window=window is not None and layer.kind not in BACKEND_FIRST,
+            use_mm_prefix=self.geometry.uses_mm_prefix and layer.kind is Kind.ATTENTION,
+            attn_type="encoder_decoder" if layer.kind is Kind.CROSS else "decoder",
             use_per_head_quant_scales=bool(
-                not mla and self.scheme is not None and self.scheme.get("strategy") == "attn_head"
+                not mla
+                and layer.kind not in BACKEND_FIRST
+                and self.scheme is not None
+                and self.scheme.get("strategy") == "attn_head"
             ),
             use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
+            use_pcp=config.prefill_context_parallel > 1,
+            use_dcp=config.decode_context_parallel > 1,
+            dcp_size=config.decode_context_parallel,
             requested=config.attention_backend,
             flash_attn_version=config.flash_attn_version,
             num_heads=layer.num_heads // self.split.tensor,

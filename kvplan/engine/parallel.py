@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
@@ -55,6 +56,9 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             exception="NotImplementedError",
             facts={"architecture": geometry.architecture},
         )
+    if not geometry.use_mla:
+        heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
+        context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
     counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
     steps = []

@@ -6,11 +6,22 @@ every problem.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, state_blocks, views
+from kvplan.engine import (
+    block_size,
+    cache_dtype,
+    context_parallel,
+    grouping,
+    layers,
+    modelopt,
+    parallel,
+    state_blocks,
+    views,
+)
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -40,7 +51,6 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -86,7 +96,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
@@ -116,6 +126,8 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
         size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
         progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+    for size in progress.sizes.values():
+        context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
     progress.grouping = grouping.group(
@@ -145,16 +157,29 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+    pooler = launch.get("pooler_config")
     try:
-        return build_model(checkpoint, release)
+        return build_model(
+            checkpoint,
+            launch.release,
+            runner=launch.get("runner") or "auto",
+            convert=launch.get("convert") or "auto",
+            model_impl=launch.get("model_impl") or "auto",
+            mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
+            pooler=pooler if isinstance(pooler, Mapping) else None,
+        )
     except Refused as refused:
         raise stop(
             Stage(refused.stage),
-            "unknown_architecture" if refused.stage == "options" else "model_refused",
+            _refusal_kind(refused),
             refused.message,
             exception=refused.exception,
-            facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
+            facts={
+                "architecture": refused.architecture,
+                "architectures": checkpoint.architectures,
+                "check": refused.check,
+            },
         ) from None
     except Unplaceable as unplaceable:
         raise stop(
@@ -164,6 +189,12 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
             exception="NotEmulated",
             facts={"architecture": unplaceable.architecture, "why": unplaceable.why},
         ) from None
+
+
+def _refusal_kind(refused: Refused) -> str:
+    if refused.stage == Stage.OPTIONS:
+        return "unknown_architecture"
+    return "assertion" if refused.exception == "AssertionError" else "model_refused"
 
 
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
@@ -203,6 +234,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
+    specs = (spec for group in grouped.groups for spec in group.specs)
+    context_parallel.check_specs(specs, config.decode_context_parallel)
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     sized = sizing.size(workers, config, available)
     progress.capacity = sized.capacity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
@@ -10,7 +11,9 @@ from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
+    AttentionSpec,
     FullAttentionSpec,
     LayerSpec,
     MambaSpec,
@@ -19,6 +22,7 @@ from kvplan.engine.specs import (
     TQFullAttentionSpec,
     attention_token_bytes,
     latent_token_bytes,
+    recast,
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
@@ -69,7 +73,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     )
 
 
-def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> AttentionSpec:
     """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
     by_stride = indexes_kv_by_block_stride(layer.backend, release)
@@ -150,11 +154,63 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
     )
 
 
+def _chunked_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer that attends within chunks."""
+    plain = _of_key_width(layer, block, release)
+    return recast(plain, ChunkedLocalAttentionSpec, chunk_size=layer.geometry.chunk_size)
+
+
+def _cross_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values that cross-attention reads from the encoder's output."""
+    return recast(_of_key_width(layer, block, release), CrossAttentionSpec)
+
+
+def _of_key_width(layer: BuiltLayer, block: BlockSize, release: Release) -> FullAttentionSpec:
+    """A plain spec whose value rows are as wide as its key rows, and which says so only in late releases."""
+    head_size = layer.geometry.head_size
+    return FullAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=head_size,
+        head_size_v=head_size if release.has(cache.EVERY_SPEC_HAS_VALUE_HEAD) else None,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=head_size,
+            head_size_v=None,
+            dtype=layer.storage,
+            sliding=False,
+            quant_mode=layer.quant_mode,
+            backend=layer.backend,
+        ),
+    )
+
+
+def _sink_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of full attention behind learned tokens."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(
+        replace(full, indexes_by_block_stride=False), SinkFullAttentionSpec, sink_tokens=layer.geometry.sink_tokens
+    )
+
+
+def _rswa_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer whose window leaves the prompt in sight."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(full, RSWASpec, rswa_window=layer.geometry.rswa_window)
+
+
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
     Kind.STATE: _state_spec,
+    Kind.CHUNKED: _chunked_spec,
+    Kind.CROSS: _cross_spec,
+    Kind.SINK: _sink_spec,
+    Kind.RSWA: _rswa_spec,
 }
 """Who makes the spec of each kind of layer."""
 
