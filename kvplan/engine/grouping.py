@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
+from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
+from kvplan.engine.compressed_specs import SlidingWindowMLASpec, promote_latent
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -114,6 +116,10 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping((_plain(specs, list(specs)),), (*steps, _step("one group: every layer has the same spec")))
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
+    latent = latent_groups(specs, release)
+    if latent is not None:
+        note = _step("full latent caches in one group, sliding ones by block size and window")
+        return Grouping(tuple(_uniform(bucket) for bucket in latent), (*steps, note))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
         packed = _packed(specs)
         if packed is not None:
@@ -164,7 +170,9 @@ def _promote(specs: Specs, release: Release) -> Specs:
         common = next(iter(sizes)) if len(sizes) == 1 else None
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
         for name, spec in specs.items():
-            if isinstance(spec, SlidingWindowSpec):
+            if isinstance(spec, SlidingWindowMLASpec):
+                promoted[name] = promote_latent(spec, common or full[0].block_size, release)
+            elif isinstance(spec, SlidingWindowSpec):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
     listed = list(promoted.values())
     if not (_mergeable(listed) or same_type(listed)):
@@ -338,7 +346,7 @@ def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
             buckets.append({name: spec})
     patterns = [_Pattern.of(bucket) for bucket in buckets]
     floor = max((p.repeats for p in patterns if p.balanced and len(p.by_page) > 1), default=0)
-    repeats = _cheapest_divisor([p.repeats for p in patterns if p.balanced], floor) if floor else None
+    repeats = cheapest_divisor([p.repeats for p in patterns if p.balanced], floor) if floor else None
 
     def parts(pattern: _Pattern) -> int:
         return ceil_div(pattern.repeats, repeats) if pattern.balanced and repeats is not None else 1
@@ -388,13 +396,3 @@ class _Pattern:
     def widest(self, parts: int) -> int:
         """Page bytes of the largest of `parts` groups."""
         return sum(ceil_div(len(names), parts) * page for page, names in self.by_page.items())
-
-
-def _cheapest_divisor(counts: list[int], floor: int) -> int:
-    """The chunk length from `floor` up that wastes the fewest places when every count is rounded up to it."""
-    best, waste = floor, None
-    for length in range(floor, max(counts) + 1):
-        wasted = sum(-count % length for count in counts)
-        if waste is None or wasted <= waste:
-            best, waste = length, wasted
-    return best

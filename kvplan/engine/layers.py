@@ -20,6 +20,7 @@ from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.own_caches import settle
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
@@ -192,6 +193,8 @@ class _RankBuilder:
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.OWN:
+            return [self._own(layer)]
         window = layer.sliding_window
         if layer.kind is Kind.ATTENTION and window is None:
             window = self.config.sliding_window
@@ -252,6 +255,39 @@ class _RankBuilder:
             query=query,
             sliding_window=None,
             num_kv_heads=1,
+            skipped=False,
+            run_cache_dtype=self.run_cache_dtype,
+        )
+
+    def _own(self, layer: LayerGeometry) -> BuiltLayer:
+        """A cache module of the model's own code; those that follow the attention's format settle it first."""
+        own = layer.own
+        assert own is not None
+        asked = self.run_cache_dtype
+        if own.is_attention:
+            self._layer_dtype(layer, layer.sliding_window)
+        query = self._query(layer, asked, layer.sliding_window)
+        settled = settle(self.geometry.family, layer, query, self.release)
+        if settled.cache_dtype != asked:
+            self.run_cache_dtype = settled.cache_dtype
+            self.trail.note(
+                layer.index,
+                "layer.cache_dtype",
+                settled.cache_dtype,
+                f"{settled.backend} stores {asked} as {settled.cache_dtype}",
+                "--kv-cache-dtype",
+                settled.behaviour,
+            )
+        return BuiltLayer(
+            geometry=layer,
+            rank=self.rank,
+            cache_dtype=settled.cache_dtype if own.is_attention else None,
+            storage=settled.storage,
+            quant_mode=quant_mode(settled.cache_dtype if own.mode_follows_format else "auto", self.release),
+            backend=settled.backend,
+            query=replace(query, run_cache_dtype=self.run_cache_dtype),
+            sliding_window=layer.sliding_window,
+            num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
             skipped=False,
             run_cache_dtype=self.run_cache_dtype,
         )

@@ -9,6 +9,7 @@ from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
+from kvplan.engine.own_specs import own_spec
 from kvplan.engine.specs import (
     FullAttentionSpec,
     LayerSpec,
@@ -105,6 +106,7 @@ BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] =
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.OWN: own_spec,
 }
 """Who makes the spec of each kind of layer."""
 

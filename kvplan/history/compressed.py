@@ -1,1 +1,106 @@
-"""History entries about compressed and auxiliary caches of single model families."""
+"""History entries about models with compressed or auxiliary caches."""
+
+from kvplan.releases import Behaviour
+
+V4_ON_FLASHINFER = Behaviour(
+    "V4_ON_FLASHINFER",
+    "DeepSeek-V4 may run on FLASHINFER_MLA_SPARSE_DSV4, which stores plain bfloat16 or fp8 rows; before, FlashMLA's "
+    "packed rows are the only format",
+    since="0.23.0",
+    where="models/deepseek_v4/nvidia/model.py",
+)
+V4_DESKTOP_BLACKWELL_ON_FLASHINFER = Behaviour(
+    "V4_DESKTOP_BLACKWELL_ON_FLASHINFER",
+    "DeepSeek-V4 runs on FLASHINFER_MLA_SPARSE_DSV4 with packed rows on GPUs of compute capability 12.x",
+    since="0.24.0",
+    where="models/deepseek_v4/nvidia/model.py",
+)
+V4_NAMES_WRONG_FLASHINFER = Behaviour(
+    "V4_NAMES_WRONG_FLASHINFER",
+    "DeepSeek-V4 refuses the FlashInfer sparse MLA backends of other models by name; before, it ignores them",
+    since="0.24.0",
+    where="models/deepseek_v4/nvidia/model.py",
+)
+V4_AUTO_IS_PACKED = Behaviour(
+    "V4_AUTO_IS_PACKED",
+    "DeepSeek-V4 takes an `auto` cache dtype for fp8; before, an assertion demands --kv-cache-dtype fp8",
+    since="0.30.0",
+    where="models/deepseek_v4/attention.py",
+)
+V4_SPECS_CARRY_MODE = Behaviour(
+    "V4_SPECS_CARRY_MODE",
+    "the specs of DeepSeek-V4's latent and sliding caches carry the quant mode of their cache dtype",
+    since="0.25.1",
+    where="models/deepseek_v4/attention.py",
+)
+V4_PLAIN_PAGES_ALIGNED = Behaviour(
+    "V4_PLAIN_PAGES_ALIGNED",
+    "pages of DeepSeek-V4's unpacked rows are padded to whole 512 bytes; before, only its indexer's pages are padded, "
+    "to 576",
+    since="0.25.1",
+    reference="vllm#44577",
+    where="models/deepseek_v4/attention.py",
+)
+V4_READS_LAYER_TYPES = Behaviour(
+    "V4_READS_LAYER_TYPES",
+    "DeepSeek-V4's ratios come from layer_types and compress_rates, which Transformers derives from compress_ratios; "
+    "before, from compress_ratios alone",
+    since="0.33.0",
+    where="models/deepseek_v4/attention.py",
+)
+PROMOTION_GROWS_PADDING = Behaviour(
+    "PROMOTION_GROWS_PADDING",
+    "a sliding latent spec promoted to full attention has its padded page grown with its block",
+    since="0.27.1",
+    where="v1/core/kv_cache_utils.py",
+)
+PROMOTED_LATENT_KEEPS_LAYOUT = Behaviour(
+    "PROMOTED_LATENT_KEEPS_LAYOUT",
+    "a sliding latent spec promoted to full attention keeps its row bytes, quant mode and recorded window",
+    since="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
+LATENT_GROUPS = Behaviour(
+    "LATENT_GROUPS",
+    "models with sliding latent caches are grouped by block size and window, beside one group of all full latent "
+    "caches; since 0.29 any block-outermost layout packs mixed pages",
+    since="0.20.2",
+    until="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
+LATENT_GROUPS_NEED_MIXED_PAGES = Behaviour(
+    "LATENT_GROUPS_NEED_MIXED_PAGES",
+    "the special grouping for sliding latent caches is left out where all pages are equal",
+    since="0.26.0",
+    until="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
+LATENT_PAGES_PADDED_TO_FULL = Behaviour(
+    "LATENT_PAGES_PADDED_TO_FULL",
+    "pages of sliding latent caches are padded up to a page size of the full latent group",
+    since="0.20.2",
+    until="0.26.0",
+    where="v1/core/kv_cache_utils.py",
+)
+POOL_IS_LAYER_TUPLES = Behaviour(
+    "POOL_IS_LAYER_TUPLES",
+    "bytes per block of groups with mixed pages: the sum of the full group's page sizes times the layers of the most "
+    "frequent page of any group",
+    since="0.20.2",
+    until="0.22.1",
+    where="v1/core/kv_cache_utils.py",
+)
+POOL_IS_SLOTS_BY_PAGE = Behaviour(
+    "POOL_IS_SLOTS_BY_PAGE",
+    "bytes per block of groups with mixed pages: for every page size as many slots as the group that has most of it",
+    since="0.23.0",
+    until="0.26.0",
+    where="v1/core/kv_cache_utils.py",
+)
+POOL_OVERLAYS_GROUPS = Behaviour(
+    "POOL_OVERLAYS_GROUPS",
+    "bytes per block of groups with mixed pages: the widest group's pages, laid out densely",
+    since="0.27.1",
+    until="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)

@@ -346,7 +346,6 @@ def test_granite_hybrid_of_attention_only() -> None:
     [
         ("Qwen3NextForCausalLM", "state layers"),
         ("Llama4ForCausalLM", "chunks"),
-        ("DeepseekV4ForCausalLM", "compressed"),
         ("MambaForCausalLM", "no attention"),
         ("WhisperForConditionalGeneration", "encoder-decoder"),
         ("DeepSeekMTPModel", "draft"),

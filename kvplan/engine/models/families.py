@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import deepseek_v4, gemma, general, latent, mixed, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.formats import CacheFormat
     from kvplan.engine.models.general import Construction
     from kvplan.engine.models.geometry import LayerGeometry
+    from kvplan.releases import Release
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "cohere": mixed.cohere,
+    "deepseek_v4": deepseek_v4.deepseek_v4,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
@@ -46,3 +50,6 @@ BACKEND_BY_HEAD_SIZES = frozenset({"gemma4"})
 
 LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4": gemma.largest_item_tokens}
 """Families whose multimodal processor says how many tokens its largest item has."""
+
+FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {"deepseek_v4": deepseek_v4.cache_format}
+"""Families whose own code picks attention class and row format, instead of asking the backend selector."""

@@ -1,0 +1,230 @@
+"""Pages, groups and refusals of models with compressed and auxiliary caches, on worked numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.engine import plan
+from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
+from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.specs import BareAssertion, LayerSpec, MLAAttentionSpec, RequestLimits
+from kvplan.engine.values import LayerPlan, Plan
+from kvplan.launch.build import from_command
+from kvplan.launch.hardware import parse_gpu
+from kvplan.releases import resolve
+
+NEWEST = "0.33.0"
+GIB = 1 << 30
+
+
+def model(architecture: str, model_type: str, **fields: Any) -> Checkpoint:
+    """A checkpoint of the fields given."""
+    config = {"architectures": [architecture], "model_type": model_type, "dtype": "bfloat16", **fields}
+    return Checkpoint(
+        reference="model",
+        name="model",
+        source=Source.DIRECTORY,
+        path="model/config.json",
+        config_sha256="",
+        config=config,
+        text_config=config,
+        architectures=(architecture,),
+        model_type=model_type,
+    )
+
+
+def planned(checkpoint: Checkpoint, *flags: str, release: str = NEWEST, gpu: str = "h200") -> Plan:
+    """The plan of `vllm serve model FLAGS` with 40 GiB for the cache."""
+    launch = from_command(
+        ["vllm", "serve", "model", *flags],
+        release=resolve(release),
+        hardware=parse_gpu(gpu),
+        available_kv_memory=40 * GIB,
+    )
+    return plan(checkpoint, launch)
+
+
+def layer(found: Plan, name: str) -> LayerPlan:
+    return next(each for each in found.layers if each.name == name)
+
+
+def deepseek_v4(**fields: Any) -> Checkpoint:
+    """Four layers of DeepSeek-V4: two sliding only, one of ratio 4, one of ratio 128."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 1,
+        "head_dim": 512,
+        "hidden_size": 4096,
+        "qk_rope_head_dim": 64,
+        "index_head_dim": 128,
+        "index_topk": 512,
+        "sliding_window": 128,
+        "max_position_embeddings": 65536,
+        "compress_ratios": [0, 0, 4, 128],
+    }
+    return model("DeepseekV4ForCausalLM", "deepseek_v4", **{**base, **fields})
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.24.0", "0.27.1", "0.30.0", NEWEST])
+def test_deepseek_v4_packed_pages(release: str) -> None:
+    """Blocks of 256 tokens hold 64 rows (ratio 4) or 2 (ratio 128) of 584 bytes, padded to whole 576 bytes."""
+    found = planned(deepseek_v4(), "--kv-cache-dtype", "fp8", release=release)
+    assert found.ok
+    pages = {
+        name: (layer(found, name).spec_block_size, layer(found, name).spec_page_bytes)
+        for name in (
+            "model.layers.0.attn.swa_cache",
+            "model.layers.2.attn",
+            "model.layers.3.attn",
+            "model.layers.2.attn.indexer.k_cache",
+            "model.layers.2.attn.compressor.state_cache",
+            "model.layers.3.attn.compressor.state_cache",
+            "model.layers.2.attn.indexer.compressor.state_cache",
+        )
+    }
+    assert pages == {
+        "model.layers.0.attn.swa_cache": (64, 37_440),  # 64 * 584 = 37,376
+        "model.layers.2.attn": (256, 37_440),  # 256 / 4 * 584 = 37,376
+        "model.layers.3.attn": (256, 1_728),  # 256 / 128 * 584 = 1,168
+        "model.layers.2.attn.indexer.k_cache": (256, 8_640),  # 64 * 132 = 8,448
+        "model.layers.2.attn.compressor.state_cache": (4, 32_832),  # 4 * 2 * 2 * 512 * 4 = 32,768
+        "model.layers.3.attn.compressor.state_cache": (8, 32_832),  # 8 * 2 * 512 * 4 = 32,768
+        "model.layers.2.attn.indexer.compressor.state_cache": (4, 8_640),  # 4 * 2 * 2 * 128 * 4 = 8,192
+    }
+
+
+@pytest.mark.parametrize(("release", "page", "indexer"), [("0.23.0", 1_024, 8_640), (NEWEST, 1_024, 8_704)])
+def test_deepseek_v4_plain_pages_on_flashinfer(release: str, page: int, indexer: int) -> None:
+    """FlashInfer stores rows of 512 one-byte values: 2 rows of ratio 128 are 1,024 bytes, no padding needed."""
+    flags = ("--kv-cache-dtype", "fp8", "--attention-backend", "FLASHINFER_MLA_SPARSE_DSV4")
+    found = planned(deepseek_v4(), *flags, release=release, gpu="b200")
+    assert layer(found, "model.layers.3.attn").spec_page_bytes == page
+    assert layer(found, "model.layers.3.attn").storage_dtype == "float8_e4m3fn"
+    assert layer(found, "model.layers.2.attn.indexer.k_cache").spec_page_bytes == indexer
+
+
+def test_deepseek_v4_refuses_auto_until_it_means_fp8() -> None:
+    refused = planned(deepseek_v4(), release="0.29.0")
+    assert refused.error is not None
+    assert refused.error.type == "AssertionError"
+    assert refused.error.facts["option"] == "--kv-cache-dtype"
+    taken = planned(deepseek_v4(), release="0.30.0")
+    assert taken.ok
+    assert taken.settings is not None
+    assert taken.settings.cache_dtype_after_load == "fp8_ds_mla"
+
+
+def test_deepseek_v4_needs_ratios_before_it_reads_layer_types() -> None:
+    typed = deepseek_v4(
+        compress_ratios=None,
+        layer_types=["sliding_attention", "sliding_attention", "compressed_sparse_attention", "sliding_attention"],
+        compress_rates={"compressed_sparse_attention": 4},
+    )
+    assert len(planned(typed).layers) == 4 + 4
+    refused = planned(typed, "--kv-cache-dtype", "fp8", release="0.32.0")
+    assert refused.error is not None
+    assert "compress_ratios" in refused.error.message
+
+
+def latent(page_rows: int, *, block_size: int = 256) -> MLAAttentionSpec:
+    return MLAAttentionSpec(
+        block_size=block_size,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=page_rows,
+        tokens_per_state=block_size,
+    )
+
+
+def sliding(page_rows: int, *, block_size: int = 64, window: int = 128) -> SlidingWindowMLASpec:
+    return SlidingWindowMLASpec(
+        block_size=block_size,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=page_rows,
+        sliding_window=window,
+    )
+
+
+def specs() -> dict[str, LayerSpec]:
+    """Two full caches of 1,000 bytes and one of 6,400, beside five sliding ones of 6,400 (64 * 100)."""
+    full: dict[str, LayerSpec] = {"a": latent(1_000), "b": latent(6_400), "c": latent(1_000)}
+    return full | {f"s{i}": sliding(100) for i in range(5)}
+
+
+def test_bytes_per_block_in_its_eras() -> None:
+    """The full group has 2 layers of one page, so sliding layers go 2 or 3 to a group: 5 fit 3 groups of 2."""
+    expected = {
+        "0.20.2": 2 * (1_000 + 6_400),  # two tuples of both page sizes
+        "0.23.0": 2 * 1_000 + 2 * 6_400,  # slots by page: two small ones, two large ones
+        "0.27.1": 2 * 6_400,  # the widest group: two sliding layers
+    }
+    for release, size in expected.items():
+        groups = latent_groups(specs(), resolve(release))
+        assert groups is not None
+        assert [len(group) for group in groups] == [3, 2, 2, 1]
+        assert bytes_per_block([list(group.values()) for group in groups], resolve(release)) == size
+    assert latent_groups(specs(), resolve("0.29.0")) is None
+
+
+def test_sliding_pages_grow_to_a_full_page() -> None:
+    mixed = {**specs(), "t": sliding(10, block_size=4, window=8)}
+    before = latent_groups(mixed, resolve("0.26.0"))
+    after = latent_groups(mixed, resolve("0.27.1"))
+    assert before is not None
+    assert after is not None
+    assert before[-1]["t"].page_bytes == 1_000
+    assert after[-1]["t"].page_bytes == 40
+    with pytest.raises(BareAssertion, match="no larger"):
+        latent_groups({"a": latent(10), "s": sliding(100)}, resolve("0.22.1"))
+
+
+def test_cheapest_divisor() -> None:
+    """41, 43 and 20 from 21 up: 21 wastes 1 + 20 + 1, 43 wastes 2 + 0 + 23, 22 wastes 3 + 1 + 2."""
+    assert cheapest_divisor([41, 43, 20], 21) == 22
+    assert cheapest_divisor([3], 5) == 5
+
+
+def test_promotion_keeps_what_the_release_keeps() -> None:
+    spec = sliding(584)
+    assert promote_latent(spec, 256, resolve("0.33.0")).sliding_window == 128
+    assert promote_latent(spec, 256, resolve("0.25.1")).sliding_window is None
+    assert promote_latent(spec, 256, resolve("0.33.0")).page_bytes == 256 * 584
+
+
+def test_a_ring_is_one_block_a_request() -> None:
+    ring = CircularBufferSpec(
+        block_size=32, num_kv_heads=2, head_size=128, head_size_v=0, dtype="bfloat16", quant_mode=None, token_bytes=512
+    )
+    assert ring.page_bytes == 16_384
+    assert ring.request_blocks(RequestLimits(1 << 20, 8_192)) == 1
+
+
+def test_alignment_survives_a_larger_block_as_in_vllm() -> None:
+    """A copy whose own page needs no padding keeps the old padded page, and fails where that is too small."""
+    from dataclasses import replace
+
+    packed = MLAAttentionSpec(
+        block_size=64,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=584,
+        alignment=576,
+    )
+    assert packed.page_bytes == 37_440
+    assert replace(packed, block_size=128).page_bytes == 74_880  # 128 * 584 = 74,752
+    with pytest.raises(BareAssertion):
+        _ = replace(packed, block_size=576).page_bytes  # 576 * 584 is whole already
