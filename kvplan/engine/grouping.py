@@ -24,7 +24,7 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity
+from kvplan.history import blocks, capacity, compressed
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -171,6 +171,9 @@ def _promote(specs: Specs, release: Release) -> Specs:
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
         for name, spec in specs.items():
             if isinstance(spec, SlidingWindowMLASpec):
+                if release.has(compressed.PROMOTION_OF_SLIDING_LATENT_FAILS):
+                    text = "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
+                    raise _Refused("TypeError", "hybrid_manager", text)
                 promoted[name] = promote_latent(spec, common or full[0].block_size, release)
             elif isinstance(spec, SlidingWindowSpec):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)

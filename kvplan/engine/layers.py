@@ -263,6 +263,14 @@ class _RankBuilder:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
         own = layer.own
         assert own is not None
+        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+            raise stop(
+                Stage.LAYERS,
+                "kv_heads_not_divisible",
+                f"the cache supports tp_size <= num_kv_heads ({layer.num_kv_heads}), got {self.split.tensor}",
+                exception="AssertionError",
+                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+            )
         asked = self.run_cache_dtype
         if own.is_attention:
             self._layer_dtype(layer, layer.sliding_window)

@@ -124,9 +124,10 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
     try:
         return build_model(checkpoint, release)
     except Refused as refused:
+        stage = Stage(refused.stage)
         raise stop(
-            Stage.OPTIONS,
-            "unknown_architecture",
+            stage,
+            "unknown_architecture" if stage is Stage.OPTIONS else "model_refused",
             refused.message,
             exception=refused.exception,
             facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},

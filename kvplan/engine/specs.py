@@ -156,6 +156,11 @@ class MLAAttentionSpec(FullAttentionSpec):
         pad_to_alignment(self, self.alignment)
 
     @property
+    def recorded_window(self) -> int | None:
+        """None: merging latent specs never looks at windows."""
+        return None
+
+    @property
     def unpadded_page_bytes(self) -> int:
         """Rows of a block times their bytes. DeepSeek-V4, 256 tokens, one row for 4, packed: 64 * 584 = 37,376."""
         return self.block_size // self.tokens_per_state * self.token_bytes

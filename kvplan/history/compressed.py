@@ -60,6 +60,13 @@ PROMOTED_LATENT_KEEPS_LAYOUT = Behaviour(
     since="0.28.0",
     where="v1/core/kv_cache_utils.py",
 )
+PROMOTION_OF_SLIDING_LATENT_FAILS = Behaviour(
+    "PROMOTION_OF_SLIDING_LATENT_FAILS",
+    "with the hybrid manager off a model with sliding latent caches stops with a TypeError, because the promotion "
+    "hands on a field (bounded_replay) that full specs do not have",
+    since="0.31.0",
+    where="v1/core/kv_cache_planning.py",
+)
 LATENT_GROUPS = Behaviour(
     "LATENT_GROUPS",
     "models with sliding latent caches are grouped by block size and window, beside one group of all full latent "

@@ -228,3 +228,74 @@ def test_alignment_survives_a_larger_block_as_in_vllm() -> None:
     assert replace(packed, block_size=128).page_bytes == 74_880  # 128 * 584 = 74,752
     with pytest.raises(BareAssertion):
         _ = replace(packed, block_size=576).page_bytes  # 576 * 584 is whole already
+
+
+def test_hybrid_manager_off_stops_sliding_latent_models() -> None:
+    flags = ("--kv-cache-dtype", "fp8", "--disable-hybrid-kv-cache-manager")
+    broken = planned(deepseek_v4(), *flags)
+    assert broken.error is not None
+    assert broken.error.type == "TypeError"
+    whole = planned(deepseek_v4(), *flags, release="0.30.0")
+    assert whole.ok
+    assert len(whole.groups) == 1
+    assert layer(whole, "model.layers.0.attn.swa_cache").page_bytes == 149_760  # 256 * 584 = 149,504
+
+
+def inkling(**fields: Any) -> Checkpoint:
+    """Six layers, five of them local."""
+    base = {
+        "num_hidden_layers": 6,
+        "num_attention_heads": 48,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "hidden_size": 4608,
+        "local_layer_ids": [0, 1, 2, 3, 4],
+        "sliding_window_size": 1024,
+        "sconv_kernel_size": 4,
+        "max_position_embeddings": 131072,
+    }
+    return model("InklingForCausalLM", "inkling_model", **{**base, **fields})
+
+
+def test_inkling_convolution_pages() -> None:
+    """2 * 128 + 2 * 576 = 1,408 elements a head, stored as 2,048; 4 tokens of 2 heads are 32,768 bytes."""
+    found = planned(inkling(), "-tp", "4")
+    state = layer(found, "model.layers.0.conv_state")
+    assert (state.spec, state.spec_block_size, state.spec_page_bytes) == ("SlidingWindowSpec", 4, 32_768)
+    assert (state.sliding_window, state.head_size, state.storage_dtype) == (4, 2_048, "bfloat16")
+    attention = layer(found, "model.layers.5.attn")
+    assert (attention.spec, attention.block_size, attention.page_bytes) == ("FullAttentionSpec", 32, 32_768)
+
+
+def test_inkling_states_are_neither_replicated_nor_halved() -> None:
+    many = planned(inkling(), "-tp", "16")
+    assert many.error is not None
+    assert many.error.type == "AssertionError"
+    half = planned(inkling(), "--dtype", "float16")
+    assert half.error is not None
+    assert "bfloat16 only" in half.error.message
+
+
+def test_longcat_asserts_its_zero_experts() -> None:
+    fields = {
+        "num_layers": 2,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 6144,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "max_position_embeddings": 131072,
+    }
+    bare = planned(model("LongcatFlashForCausalLM", "longcat_flash", **fields))
+    assert bare.error is not None
+    assert (bare.error.type, bare.error.stage.value) == ("AssertionError", "layers")
+    full = planned(model("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **fields))
+    assert [each.name for each in full.layers][:2] == [f"model.layers.0.self_attn.{half}.attn" for half in (0, 1)]
+    skipping = ("--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "0")
+    listed = planned(
+        model("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **fields), *skipping
+    )
+    assert listed.error is not None
+    assert "should only contain one integer" in listed.error.message

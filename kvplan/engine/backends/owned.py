@@ -51,6 +51,7 @@ OWNED: tuple[Backend, ...] = (
     Backend(name="FLASHMLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
     Backend(name="FLASHINFER_MLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
     Backend(name="CompressorBackend", since="0.20.2", block_sizes=_TOKEN_BY_TOKEN),
+    Backend(name="INKLING_SCONV_SWA", since="0.26.0", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="MINIMAX_M3_SPARSE", since="0.24.0", sparse=True, block_sizes=always((128,))),
     Backend(name="MINIMAX_M3_SPARSE_INDEXER", since="0.24.0", sparse=True, block_sizes=always((128,))),
     *(

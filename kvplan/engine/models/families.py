@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import deepseek_v4, gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import deepseek_v4, gemma, general, inkling, latent, mixed, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +30,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "granite": mixed.granite,
     "granite_hybrid": mixed.granite_hybrid,
     "hy_v4": latent.hy_v4,
+    "inkling": inkling.inkling,
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
@@ -51,5 +52,8 @@ BACKEND_BY_HEAD_SIZES = frozenset({"gemma4"})
 LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4": gemma.largest_item_tokens}
 """Families whose multimodal processor says how many tokens its largest item has."""
 
-FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {"deepseek_v4": deepseek_v4.cache_format}
+FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
+    "deepseek_v4": deepseek_v4.cache_format,
+    "inkling": inkling.cache_format,
+}
 """Families whose own code picks attention class and row format, instead of asking the backend selector."""

@@ -162,6 +162,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "models.deepseek_v32": _family("latent"),
     "models.deepseek_v4": _family("deepseek_v4", "model.layers.{i}.attn", Windows.NONE),
     "models.hy_v4": _family("hy_v4"),
+    "models.inkling": _family("inkling", "model.layers.{i}.attn", Windows.NONE),
     "models.minimax_m3": _family("minimax_m3"),
     "models.minimax_m3:MiniMaxM3SparseForConditionalGeneration": _wraps("MiniMaxM3SparseForCausalLM"),
     "nemotron_nas": _family("nemotron_nas"),
