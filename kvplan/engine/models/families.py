@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from kvplan.releases import Release
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
+    "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
     "deepseek_v4": deepseek_v4.deepseek_v4,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
+    "falcon": mixed.falcon,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
