@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
-from kvplan.engine.compressed_specs import SlidingWindowMLASpec, promote_latent
+from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -355,7 +355,10 @@ def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
         return ceil_div(pattern.repeats, repeats) if pattern.balanced and repeats is not None else 1
 
     def shrinks(pattern: _Pattern) -> bool:
-        return repeats is None and all(isinstance(spec, SlidingWindowSpec) for spec in pattern.bucket.values())
+        first = next(iter(pattern.bucket.values()))
+        if isinstance(first, CircularBufferSpec):
+            return True
+        return repeats is None and isinstance(first, SlidingWindowSpec)
 
     anchor = max(p.widest(len(p.bucket) if shrinks(p) else parts(p)) for p in patterns)
     groups: list[CacheGroup] = []

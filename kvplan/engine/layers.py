@@ -8,7 +8,7 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,6 +46,8 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    page_of: BuiltLayer | None = None
+    """The attention whose page a ring fills."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +114,7 @@ def build(
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, trail, rank)
         try:
             for layer in mine:
-                built += builder.add(layer)
+                built += builder.add(layer, built)
         except StartupStops as stopped:
             error = error or stopped.error
         built = [
@@ -188,13 +190,13 @@ class _RankBuilder:
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
 
-    def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
+    def add(self, layer: LayerGeometry, before: Sequence[BuiltLayer] = ()) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
         if layer.kind is Kind.OWN:
-            return [self._own(layer)]
+            return [self._own(layer, before)]
         window = layer.sliding_window
         if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
@@ -259,7 +261,7 @@ class _RankBuilder:
             run_cache_dtype=self.run_cache_dtype,
         )
 
-    def _own(self, layer: LayerGeometry) -> BuiltLayer:
+    def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
         own = layer.own
         assert own is not None
@@ -298,6 +300,7 @@ class _RankBuilder:
             num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
             skipped=False,
             run_cache_dtype=self.run_cache_dtype,
+            page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:

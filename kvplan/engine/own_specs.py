@@ -10,6 +10,8 @@ from kvplan.engine.dtypes import ITEM_BYTES
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
 from kvplan.history import cache
 from kvplan.releases import Release
 
@@ -88,7 +90,28 @@ def _window(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release
 
 
 def _full(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
+    if block_size % own.tokens_per_state:
+        raise stop(
+            Stage.SPECS,
+            "block_size_refused",
+            f"KV blocks of {block_size} tokens must align to {own.tokens_per_state}-token regions",
+            facts={"block_size": block_size, "multiple": own.tokens_per_state, "layer": layer.geometry.name},
+        )
     return FullAttentionSpec(
+        block_size=block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=layer.geometry.head_size,
+        head_size_v=layer.geometry.head_size_v,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=_row_bytes(layer, own) // own.tokens_per_state,
+    )
+
+
+def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
+    if layer.page_of is not None:
+        return _ring_in_page(layer, layer.page_of, own, block_size)
+    return CircularBufferSpec(
         block_size=block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=layer.geometry.head_size,
@@ -99,15 +122,29 @@ def _full(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
     )
 
 
-def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
+def _ring_in_page(layer: BuiltLayer, attention: BuiltLayer, own: OwnCache, block_size: int) -> LayerSpec:
+    """A ring that takes just one page of `attention`, whatever rows fit into it."""
+    geometry = attention.geometry
+    width = geometry.head_size + (geometry.head_size if geometry.head_size_v is None else geometry.head_size_v)
+    token_bytes = attention.num_kv_heads * width * ITEM_BYTES[attention.storage]
+    page = block_size * token_bytes
+    if page % own.ring_row_bytes or page // own.ring_row_bytes < own.ring_rows:
+        raise stop(
+            Stage.SPECS,
+            "block_size_refused",
+            f"The tail ring needs {own.ring_rows} rows of {own.ring_row_bytes} bytes in one {page}-byte KV page; "
+            "increase --block-size.",
+            facts={"block_size": block_size, "page_bytes": page, "layer": layer.geometry.name},
+        )
     return CircularBufferSpec(
         block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
-        head_size_v=layer.geometry.head_size_v,
+        num_kv_heads=1,
+        head_size=token_bytes // ITEM_BYTES[layer.storage],
+        head_size_v=0,
         dtype=layer.storage,
         quant_mode=layer.quant_mode,
-        token_bytes=_row_bytes(layer, own),
+        token_bytes=token_bytes,
+        row_alignment=own.ring_row_bytes,
     )
 
 

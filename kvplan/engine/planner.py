@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
+from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, strides, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -101,6 +101,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
         progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
+    progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
     progress.grouping = grouping.group(
         progress.specs,
         config.release,

@@ -18,6 +18,7 @@ from kvplan.engine.specs import (
     attention_token_bytes,
     latent_token_bytes,
 )
+from kvplan.engine.strides import block_stride_alignment
 from kvplan.history import blocks, cache
 from kvplan.releases import Release
 
@@ -58,7 +59,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
         quant_mode=layer.quant_mode if own else _no_mode(layer),
         token_bytes=token_bytes,
         indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
-        row_alignment=_row_alignment(layer, token_bytes, release),
+        row_alignment=block_stride_alignment(layer, block.block_size, token_bytes, release),
         cache_dtype=named,
         group_leader=geometry.owns_indexer,
     )
@@ -99,6 +100,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         quant_mode=layer.quant_mode,
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
+        row_alignment=block_stride_alignment(layer, block.block_size, token_bytes, release),
     )
 
 
@@ -117,16 +119,6 @@ def _no_mode(layer: BuiltLayer) -> str | None:
 
 def _latent_value_head(head_size: int, release: Release) -> int:
     return 0 if release.has(cache.MLA_SPEC_HAS_NO_VALUE_HEAD) else head_size
-
-
-def _row_alignment(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
-    """Bytes between blocks must be whole rows where a sparse kernel reads the cache as flat rows (0.31.0)."""
-    if not release.has(blocks.FLAT_ROWS_ALIGN_POOL):
-        return 1
-    packed = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
-    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not packed)
-    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and packed and layer.query.major == 10
-    return token_bytes if flat or tensor_maps else 1
 
 
 def _sliding_block_size(layer: BuiltLayer, block: BlockSize, token_bytes: int, release: Release) -> int:

@@ -114,6 +114,13 @@ FLAT_ROWS_ALIGN_POOL = Behaviour(
     until="0.31.0",
     where="model_executor/layers/attention/mla_attention.py",
 )
+BACKENDS_ALIGN_BLOCKS = Behaviour(
+    "BACKENDS_ALIGN_BLOCKS",
+    "attention backends say how far apart blocks must lie (whole rows or whole kernel pages), and bytes per block of a "
+    "block-outermost layout are rounded up to that",
+    since="0.32.0",
+    where="v1/worker/utils.py",
+)
 KERNEL_SIZES_BY_SPEC = Behaviour(
     "KERNEL_SIZES_BY_SPEC",
     "a sliding-window layer asks its backend for kernel block sizes with its spec in hand",

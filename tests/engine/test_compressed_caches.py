@@ -299,3 +299,50 @@ def test_longcat_asserts_its_zero_experts() -> None:
     )
     assert listed.error is not None
     assert "should only contain one integer" in listed.error.message
+
+
+def step5(**fields: Any) -> Checkpoint:
+    """Eight layers of Step 5, every fourth one selecting regions."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_attention_groups": 8,
+        "num_key_value_heads": 8,
+        "head_dim": 192,
+        "hidden_size": 6144,
+        "sliding_window": 512,
+        "layer_types": ["sliding_attention" if index % 4 else "full_attention" for index in range(8)],
+        "use_head_wise_attn_gate": True,
+        "max_position_embeddings": 131072,
+        "sparse_config": {"enabled": True},
+    }
+    return model("Step5ForCausalLM", "step5", **{**base, **fields})
+
+
+def test_step5_summaries_and_rings() -> None:
+    """One KV head of 192 in bfloat16: 16 * 384 * 2 = 12,288 bytes a page, the ring's too; a summary row for 8 tokens
+    makes 2 * 256 = 512 bytes. Two full layers hold 2 * 12,800 bytes a block, but six sliding ones in groups of two
+    no more; blocks lie a multiple of lcm(8 rows of 768, 1,024) = 6,144 bytes apart: 25,600 become 30,720."""
+    found = planned(step5(), "-tp", "8")
+    assert found.ok
+    attention = "model.layers.0.self_attn.attn"
+    assert layer(found, attention).page_bytes == 12_288
+    assert layer(found, f"{attention}.sparse_summary_cache").page_bytes == 512
+    assert layer(found, f"{attention}.csa_tail_ring").page_bytes == 12_288
+    assert layer(found, f"{attention}.csa_tail_ring").spec == "CircularBufferSpec"
+    assert found.capacity is not None
+    assert found.capacity.bytes_per_block == 30_720
+
+
+def test_step5_ring_must_fit_a_page() -> None:
+    """An fp8 page of 16 tokens holds 6 rows of 1,024 bytes, and the ring needs 7; 32 tokens hold 12."""
+    small = planned(step5(), "-tp", "8", "--kv-cache-dtype", "fp8")
+    assert small.error is not None
+    assert "6144-byte KV page" in small.error.message
+    assert planned(step5(), "-tp", "8", "--kv-cache-dtype", "fp8", "--block-size", "32").ok
+
+
+def test_step5_needs_its_sparse_section() -> None:
+    dense = planned(step5(sparse_config=None))
+    assert dense.error is not None
+    assert dense.error.type == "NotImplementedError"

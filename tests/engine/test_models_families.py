@@ -269,7 +269,14 @@ def test_kimi_k25_wraps_deepseek() -> None:
 
 
 def test_longcat_has_two_rows_a_layer() -> None:
-    model = decoder("LongcatFlashForCausalLM", "longcat_flash", num_layers=2, num_hidden_layers=4, **DEEPSEEK)
+    model = decoder(
+        "LongcatFlashForCausalLM",
+        "longcat_flash",
+        num_layers=2,
+        num_hidden_layers=4,
+        zero_expert_type="identity",
+        **DEEPSEEK,
+    )
     assert names(built(model)) == [f"model.layers.{i}.self_attn.{j}.attn" for i in (0, 1) for j in (0, 1)]
 
 

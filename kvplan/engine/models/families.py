@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import deepseek_v4, gemma, general, inkling, latent, mixed, transformers_backend
+from kvplan.engine.models import deepseek_v4, gemma, general, inkling, latent, mixed, step5, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +44,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
+    "step5": step5.step5,
     "transformers": transformers_backend.layers,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""

@@ -78,6 +78,10 @@ class OwnCache:
     """Whether every tensor-parallel rank keeps all KV heads."""
     fills_page_of: str | None = None
     """Name of the attention whose page the ring fills, block size and all."""
+    ring_row_bytes: int = 1
+    """Bytes of one row of such a ring; blocks must lie whole rows apart."""
+    ring_rows: int = 0
+    """Rows that it must hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "models.inkling": _family("inkling", "model.layers.{i}.attn", Windows.NONE),
     "models.minimax_m3": _family("minimax_m3"),
     "models.minimax_m3:MiniMaxM3SparseForConditionalGeneration": _wraps("MiniMaxM3SparseForCausalLM"),
+    "models.step5": (Recipe(family="step5", windows=Windows.LAYER_TYPES, clears_window=True),),
+    "models.step5:Step5ForConditionalGeneration": _wraps(),
     "nemotron_nas": _family("nemotron_nas"),
     "openpangu": _family("openpangu"),
     "qwen2": _family("qwen", windows=Windows.NONE),

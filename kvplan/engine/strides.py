@@ -1,0 +1,71 @@
+"""How far apart blocks must lie for the kernels that read them (`block_stride_alignment`, from 0.31 on).
+
+Sparse kernels read the whole cache as flat rows or as pages of their kernel block, so the distance between blocks,
+which in a block-outermost layout is the sum of many layers' pages, has to be whole rows or whole kernel pages.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kvplan.engine.backends.blocks import kernel_block_sizes
+from kvplan.engine.backends.layouts import is_block_outermost
+from kvplan.engine.layers import BuiltLayer
+from kvplan.engine.specs import LayerSpec
+from kvplan.history import blocks
+from kvplan.releases import Release
+
+_FLAT_ROWS = {
+    "FLASHINFER_MLA_SPARSE": 32,
+    "FLASHINFER_MLA_SPARSE_SM90": 1,
+    "FLASH_ATTN_MLA_SPARSE": 1,
+    "FLASH_ATTN_MLA_SPARSE_FA4": 1,
+}
+"""Rows that a backend's flat view takes at a time."""
+_REGIONS = {"STEP5_DSA": 8}
+"""Tokens of the pages that a backend cuts blocks into."""
+
+
+def block_stride_alignment(layer: BuiltLayer, block_size: int, row_bytes: int, release: Release) -> int:
+    """Bytes that the distance between blocks must be a multiple of; `row_bytes` are those of one token's row."""
+    if release.has(blocks.FLAT_ROWS_ALIGN_POOL):
+        return _rows_of_latent(layer, row_bytes)
+    if not release.has(blocks.BACKENDS_ALIGN_BLOCKS):
+        return 1
+    if layer.backend in _REGIONS:
+        return _kernel_pages(_REGIONS[layer.backend], block_size, row_bytes)
+    if layer.backend in _FLAT_ROWS:
+        return _FLAT_ROWS[layer.backend] * row_bytes
+    if layer.backend == "FLASHMLA_SPARSE":
+        if layer.quant_mode != "NONE" and layer.query.major != 10:
+            return _kernel_pages(64, block_size, row_bytes)
+        return row_bytes
+    sizes = kernel_block_sizes(layer.backend, release, layer.query, of_layer=True)
+    fixed = [size for size in sizes if isinstance(size, int)]
+    if sizes and len(fixed) == len(sizes):
+        return _kernel_pages(max(fixed), block_size, row_bytes)
+    return 1
+
+
+def within_layout(specs: Mapping[str, LayerSpec], layout: str | None, release: Release) -> dict[str, LayerSpec]:
+    """The specs as the pool sees them: where each layer's blocks lie together, every page keeps its own distance."""
+    packs = layout is not None and is_block_outermost(layout)
+    if packs or not release.has(blocks.BACKENDS_ALIGN_BLOCKS):
+        return dict(specs)
+    return {name: spec if spec.row_alignment == 1 else replace(spec, row_alignment=1) for name, spec in specs.items()}
+
+
+def _rows_of_latent(layer: BuiltLayer, row_bytes: int) -> int:
+    """The one release that aligns every layout, and only for flat rows."""
+    packed = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
+    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not packed)
+    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and packed and layer.query.major == 10
+    return row_bytes if flat or tensor_maps else 1
+
+
+def _kernel_pages(kernel_block: int, block_size: int, row_bytes: int) -> int:
+    """Whole kernel pages, where a block is cut into several: blocks of 16 in pages of 8 rows of 768 bytes: 6,144."""
+    cut = math.gcd(kernel_block, block_size)
+    return 1 if cut == block_size else cut * row_bytes
