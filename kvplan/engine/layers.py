@@ -289,7 +289,7 @@ class _RankBuilder:
                 settled.behaviour,
             )
         return BuiltLayer(
-            geometry=layer,
+            geometry=replace(layer, own=settled.own),
             rank=self.rank,
             cache_dtype=settled.cache_dtype if own.is_attention else None,
             storage=settled.storage,

@@ -6,12 +6,12 @@ decides the format of the rows. Families register their rule in `models.families
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.models.families import FORMATS
-from kvplan.engine.models.formats import FormatRefused
-from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.formats import CacheFormat, FormatRefused
+from kvplan.engine.models.geometry import LayerGeometry, OwnCache, Role
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.releases import Behaviour, Release
@@ -24,6 +24,7 @@ class Settled:
     cache_dtype: str
     storage: str
     backend: str
+    own: OwnCache
     behaviour: Behaviour | None = None
 
 
@@ -34,7 +35,7 @@ def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Rele
     storage = query.dtype if own.storage is None else own.storage
     rule = FORMATS.get(family)
     if rule is None or not own.follows_format:
-        return Settled(query.run_dtype, storage, layer.own_backend or "", None)
+        return Settled(query.run_dtype, storage, layer.own_backend or "", own)
     try:
         chosen = rule(query, release)
     except FormatRefused as refused:
@@ -54,5 +55,18 @@ def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Rele
         chosen.cache_dtype,
         storage if own.storage is not None else chosen.storage,
         layer.own_backend or chosen.backend,
+        _formatted(own, layer.role, chosen),
         chosen.behaviour,
+    )
+
+
+def _formatted(own: OwnCache, role: Role, chosen: CacheFormat) -> OwnCache:
+    """The cache with the packed row and alignment that the format brings for this GPU."""
+    if not chosen.row_bytes and chosen.alignment is None:
+        return own
+    return replace(
+        own,
+        packed_row_bytes=chosen.row_bytes.get(role, own.packed_row_bytes),
+        packed_alignment=chosen.alignment,
+        stride=chosen.stride if role is Role.WINDOW else 1,
     )

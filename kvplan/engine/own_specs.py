@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec
-from kvplan.engine.dtypes import ITEM_BYTES
+from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
@@ -24,7 +24,7 @@ def own_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec
 
 
 def _packed(layer: BuiltLayer) -> bool:
-    return layer.run_cache_dtype == "fp8_ds_mla"
+    return layer.run_cache_dtype in DS_MLA_ROW_BYTES
 
 
 def _row_bytes(layer: BuiltLayer, own: OwnCache) -> int:
@@ -69,6 +69,7 @@ def _window_latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: R
         dtype=layer.storage,
         quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
+        row_alignment=own.stride,
         cache_dtype=layer.run_cache_dtype if own.follows_format else None,
         sliding_window=layer.sliding_window,
         alignment=_alignment(layer, own),

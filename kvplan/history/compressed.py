@@ -48,6 +48,19 @@ V4_READS_LAYER_TYPES = Behaviour(
     since="0.33.0",
     where="models/deepseek_v4/attention.py",
 )
+V41_MEGA_ATTENTION = Behaviour(
+    "V41_MEGA_ATTENTION",
+    "DeepSeek-V4.1 runs on FLASHMLA_MEGA_ATTN_DSV41 by default on compute capability 10.x, which stores compressed "
+    "rows as nvfp4_ds_mla",
+    since="0.31.0",
+    where="models/deepseek_v41/nvidia/model.py",
+)
+V41_BLOCKS_HOLD_WHOLE_RECORDS = Behaviour(
+    "V41_BLOCKS_HOLD_WHOLE_RECORDS",
+    "blocks of DeepSeek-V4.1 lie whole records apart on compute capability 10.x",
+    since="0.33.0",
+    where="models/deepseek_v41/attention.py",
+)
 PROMOTION_GROWS_PADDING = Behaviour(
     "PROMOTION_GROWS_PADDING",
     "a sliding latent spec promoted to full attention has its padded page grown with its block",

@@ -50,6 +50,14 @@ OWNED: tuple[Backend, ...] = (
     ),
     Backend(name="FLASHMLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
     Backend(name="FLASHINFER_MLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
+    *(
+        Backend(name=name, since=since, mla=True, sparse=True, block_sizes=always((MultipleOf(64),)))
+        for name, since in (
+            ("FLASHMLA_SPARSE_DSV41", "0.30.0"),
+            ("FLASHMLA_MEGA_ATTN_DSV41", "0.31.0"),
+            ("FLASHINFER_MLA_SPARSE_DSV41", "0.30.0"),
+        )
+    ),
     Backend(name="CompressorBackend", since="0.20.2", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="STEP5_DSA", since="0.33.0", sparse=True, layouts=always(("BLNHC",))),
     Backend(name="STEP5_CSA_SUMMARY", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),

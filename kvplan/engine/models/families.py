@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import deepseek_v4, gemma, general, inkling, latent, mixed, step5, transformers_backend
+from kvplan.engine.models import (
+    deepseek_v4,
+    deepseek_v41,
+    gemma,
+    general,
+    inkling,
+    latent,
+    mixed,
+    step5,
+    transformers_backend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +29,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
     "deepseek_v4": deepseek_v4.deepseek_v4,
+    "deepseek_v41": deepseek_v41.deepseek_v41,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
@@ -57,6 +68,7 @@ LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4"
 
 FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
     "deepseek_v4": deepseek_v4.cache_format,
+    "deepseek_v41": deepseek_v41.cache_format,
     "inkling": inkling.cache_format,
 }
 """Families whose own code picks attention class and row format, instead of asking the backend selector."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from kvplan.engine.models.geometry import Role
 
 if TYPE_CHECKING:
     from kvplan.releases import Behaviour
@@ -19,6 +22,12 @@ class CacheFormat:
     """Storage dtype by name."""
     backend: str
     behaviour: Behaviour | None = None
+    row_bytes: Mapping[Role, int] = field(default_factory=dict)
+    """Bytes of a packed row by role, where the GPU or the cache dtype decides them."""
+    alignment: int | None = None
+    """Bytes that packed pages are padded to a multiple of, where the GPU decides."""
+    stride: int = 1
+    """Bytes that the distance between blocks must be a multiple of, for the sliding rows."""
 
 
 class FormatRefused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kvplan

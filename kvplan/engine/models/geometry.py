@@ -72,6 +72,8 @@ class OwnCache:
     """Bytes that pages are padded to a multiple of."""
     packed_alignment: int | None = None
     """The same where the attention stores fp8_ds_mla."""
+    stride: int = 1
+    """Bytes that the distance between blocks must be a multiple of."""
     mode_follows_format: bool = False
     """Whether the spec carries the quant mode of the attention's cache dtype."""
     replicated_heads: bool = True

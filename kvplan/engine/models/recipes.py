@@ -161,6 +161,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "models.flint": _family("flint"),
     "models.deepseek_v32": _family("latent"),
     "models.deepseek_v4": _family("deepseek_v4", "model.layers.{i}.attn", Windows.NONE),
+    "models.deepseek_v41": _family("deepseek_v41", "model.layers.{i}.attn", Windows.NONE),
     "models.hy_v4": _family("hy_v4"),
     "models.inkling": _family("inkling", "model.layers.{i}.attn", Windows.NONE),
     "models.minimax_m3": _family("minimax_m3"),
