@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine import state_options
 from kvplan.engine.dtypes import CACHE_DTYPES, known
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.errors import InputError
-from kvplan.history import capacity
+from kvplan.history import capacity, state
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -82,7 +84,19 @@ class EngineConfig:
     batch_invariant: bool
     cache_layout_wish: str | None
     pipeline_partition: str | None
+    speculative_tokens: int = 0
+    """Draft tokens a step of speculative decoding."""
+    state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
+
+    @property
+    def block_size_at_selection(self) -> int | None:
+        """The block size (tokens) that backends are asked about: the operator's, raised over a hybrid's state where
+        that happens while the config is checked."""
+        raised = self.state.attention_block_size
+        if raised is None or (self.user_block_size is None and self.release.has(state.HYBRID_BLOCK_RESET)):
+            return self.user_block_size
+        return raised
 
     @property
     def in_flight_tokens(self) -> int:
@@ -115,8 +129,20 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         )
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
+    prefix_caching = _prefix_caching(launch, geometry)
+    speculative = _speculative_tokens(launch)
+    states = state_options.resolve(
+        checkpoint,
+        launch,
+        geometry,
+        prefix_caching=prefix_caching,
+        max_model_len=max_model_len,
+        user_block_size=_value(launch, "block_size"),
+        speculative_tokens=speculative,
+    )
+    steps += states.steps
     runner = _model_runner(launch, checkpoint, geometry)
-    async_scheduling = _async_scheduling(launch, geometry)
+    async_scheduling = _async_scheduling(launch, geometry, states.cache_mode)
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -137,7 +163,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
-        prefix_caching=_prefix_caching(launch, geometry),
+        prefix_caching=prefix_caching,
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
@@ -156,8 +182,17 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
+        speculative_tokens=speculative,
+        state=states,
         steps=tuple(steps),
     )
+
+
+def _speculative_tokens(launch: Launch) -> int:
+    """`num_speculative_tokens` of the speculative config, 0 without one."""
+    wished = launch.get("speculative_config")
+    tokens = wished.get("num_speculative_tokens") if isinstance(wished, Mapping) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else 0
 
 
 def _value(launch: Launch, name: str) -> Any:
@@ -429,7 +464,7 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
@@ -439,11 +474,21 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
-    """On unless switched off; pooling models and executors without support go without."""
+def _async_scheduling(launch: Launch, geometry: ModelGeometry, state_mode: str) -> bool:
+    """On unless switched off; pooling models and executors without support go without, as did cached states."""
     asked = launch.get("async_scheduling")
+    excluded = state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC)
+    if asked and excluded:
+        raise stop(
+            Stage.OPTIONS,
+            "state_mode",
+            "Currently, async scheduling is not compatible with prefix caching for Mamba models.",
+            facts={"option": "--async-scheduling", "mode": state_mode},
+        )
     if asked is not None:
         return bool(asked)
+    if excluded:
+        return False
     if geometry.runner_type != "generate":
         return False
     executor = launch.get("distributed_executor_backend")
@@ -464,7 +509,11 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    return not geometry.is_hybrid
+    if geometry.is_attention_free:
+        return False
+    return not geometry.is_hybrid or (
+        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
 
 
 def _hybrid_manager_disabled(launch: Launch) -> bool:

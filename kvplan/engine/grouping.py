@@ -16,6 +16,7 @@ from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
     can_merge,
@@ -24,7 +25,7 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, compressed
+from kvplan.history import blocks, capacity, compressed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -121,7 +122,7 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         note = _step("full latent caches in one group, sliding ones by block size and window")
         return Grouping(tuple(_uniform(bucket) for bucket in latent), (*steps, note))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
-        packed = _packed(specs)
+        packed = _packed(specs, release)
         if packed is not None:
             return Grouping(packed, (*steps, _step("mixed pages packed side by side in a block")))
     try:
@@ -221,8 +222,10 @@ def _unify_pages(specs: Specs, release: Release) -> Specs:
         if page == largest:
             unified[name] = spec
             continue
-        if largest % page == 0:
-            grown: LayerSpec = replace(spec, block_size=spec.block_size * (largest // page))
+        if isinstance(spec, MambaSpec) and release.has(state.STATE_PAGES_PADDED):
+            grown: LayerSpec = replace(spec, page_size_padded=largest)
+        elif largest % page == 0:
+            grown = replace(spec, block_size=spec.block_size * (largest // page))
         elif _may_pad(spec, release):
             grown = replace(spec, page_size_padded=largest)
         else:
@@ -331,7 +334,7 @@ def _buckets(specs: Specs, release: Release) -> list[list[str]]:
     return [names for _, names in merged]
 
 
-def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
+def _packed(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
     """Groups for a block-outermost layout: layers of different pages lie side by side in one block.
 
     Layers are put into buckets of one type. A bucket with equally many layers of every page is a repeating pattern;
@@ -356,9 +359,11 @@ def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
 
     def shrinks(pattern: _Pattern) -> bool:
         first = next(iter(pattern.bucket.values()))
-        if isinstance(first, CircularBufferSpec):
+        if isinstance(first, MambaSpec):
             return True
-        return repeats is None and isinstance(first, SlidingWindowSpec)
+        if not release.has(blocks.PACKED_RINGS_AND_WINDOWS_SHRINK):
+            return False
+        return isinstance(first, CircularBufferSpec) or (repeats is None and isinstance(first, SlidingWindowSpec))
 
     anchor = max(p.widest(len(p.bucket) if shrinks(p) else parts(p)) for p in patterns)
     groups: list[CacheGroup] = []

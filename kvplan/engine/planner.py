@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, strides, views
+from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, state_blocks, strides, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -90,6 +90,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
@@ -159,11 +160,15 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    distinct = {
+        layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype)
+        for layer in built.layers
+        if layer.state is None
+    }
     decision = kv_cache_layout(
         distinct.items(),
         config.release,
-        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
     )
     if decision is None:
@@ -329,6 +334,9 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         spec_block_size=asked.block_size,
         spec_page_bytes=_page(asked),
         skipped=layer.skipped,
+        state_shapes=() if layer.state is None else layer.state.shapes,
+        state_dtypes=() if layer.state is None else layer.state.dtypes,
+        states_per_request=None if layer.state is None else layer.state.per_request,
         covered=exact,
     )
 

@@ -83,6 +83,13 @@ PACKED_GROUPS = Behaviour(
     since="0.29.0",
     where="v1/core/kv_cache_utils.py",
 )
+PACKED_RINGS_AND_WINDOWS_SHRINK = Behaviour(
+    "PACKED_RINGS_AND_WINDOWS_SHRINK",
+    "when mixed pages are packed, rings and sliding-window layers go into as many groups as keep a block from growing; "
+    "before, only states",
+    since="0.30.0",
+    where="v1/core/kv_cache_utils.py",
+)
 PROMOTION_KEEPS_VALUE_HEAD_AND_MODE = Behaviour(
     "PROMOTION_KEEPS_VALUE_HEAD_AND_MODE",
     "a sliding-window spec that is promoted to full attention keeps its value head size and quant mode",

@@ -12,6 +12,7 @@ from kvplan.engine.models import (
     inkling,
     latent,
     mixed,
+    states,
     step5,
     transformers_backend,
 )
@@ -41,7 +42,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
-    "granite_hybrid": mixed.granite_hybrid,
+    "granite_hybrid": states.granite_hybrid,
     "hy_v4": latent.hy_v4,
     "inkling": inkling.inkling,
     "laguna": mixed.laguna,
@@ -57,6 +58,21 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "step3p5": mixed.step3p5,
     "step5": step5.step5,
     "transformers": transformers_backend.layers,
+    "alice_ai": states.alice,
+    "bailing_v2_5": states.bailing_v2_5,
+    "bailing_v3": states.bailing_v3,
+    "bamba": states.bamba,
+    "delta": states.delta,
+    "falcon_h1": states.falcon_h1,
+    "jamba": states.jamba,
+    "kimi": states.kimi,
+    "lfm2": states.lfm2,
+    "mamba": states.mamba,
+    "mamba2": states.mamba2,
+    "minimax_text": states.minimax,
+    "nemotron_h": states.nemotron_h,
+    "plamo2": states.plamo2,
+    "zamba2": states.zamba2,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 
