@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -117,6 +118,9 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping((_plain(specs, list(specs)),), (*steps, _step("one group: every layer has the same spec")))
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
+    pooled = _pooled(specs, release)
+    if pooled is not None:
+        return Grouping(pooled, (*steps, _step("states in the slots of latent pages, tails in those of index pages")))
     latent = latent_groups(specs, release)
     if latent is not None:
         note = _step("full latent caches in one group, sliding ones by block size and window")
@@ -135,6 +139,17 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping(fallback, (*steps, note))
     groups, note = _by_pattern(unified, release)
     return Grouping(groups, (*steps, note))
+
+
+def _pooled(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
+    try:
+        found = pooled_groups(specs, release)
+    except StateTooLarge as error:
+        raise _Refused("ValueError", "state_too_large", str(error), page_bytes=error.page_bytes) from None
+    if found is None:
+        return None
+    uniform = [_uniform(bucket) for bucket in found.uniform]
+    return (*uniform, *(_plain(bucket, list(bucket)) for bucket in found.plain))
 
 
 def _step(text: str) -> Step:

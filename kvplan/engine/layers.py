@@ -313,10 +313,10 @@ class _RankBuilder:
                 exception="AssertionError",
                 facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
-        asked = self.run_cache_dtype
+        asked, skipped = self.run_cache_dtype, False
         if own.is_attention:
-            self._layer_dtype(layer, layer.sliding_window)
-        query = self._query(layer, asked, layer.sliding_window)
+            asked, skipped = self._layer_dtype(layer, layer.sliding_window)
+        query = replace(self._query(layer, asked, layer.sliding_window), tokens_per_state=own.tokens_per_state)
         settled = settle(self.geometry.family, layer, query, self.release)
         if settled.cache_dtype != asked:
             self.run_cache_dtype = settled.cache_dtype
@@ -338,7 +338,7 @@ class _RankBuilder:
             query=replace(query, run_cache_dtype=self.run_cache_dtype),
             sliding_window=layer.sliding_window,
             num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
-            skipped=False,
+            skipped=skipped,
             run_cache_dtype=self.run_cache_dtype,
             page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
@@ -365,7 +365,7 @@ class _RankBuilder:
             return asked, False
         index_token = str(layer.index)
         honours = layer.reads_skip_list and (
-            layer.kind is Kind.ATTENTION or self.release.has(cache.MLA_HONOURS_SKIP_LIST)
+            layer.kind is not Kind.MLA or self.release.has(cache.MLA_HONOURS_SKIP_LIST)
         )
         if not honours:
             if index_token in tokens:

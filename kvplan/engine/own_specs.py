@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec
+from kvplan.engine.compressed_specs import CircularBufferSpec, KpoolTailSpec, SlidingWindowMLASpec
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import stop
+from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
 from kvplan.history import cache
 from kvplan.releases import Release
@@ -44,7 +45,7 @@ def _no_value_head(layer: BuiltLayer, release: Release) -> int:
 
 
 def _latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
-    return MLAAttentionSpec(
+    spec = MLAAttentionSpec(
         block_size=block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=layer.geometry.head_size,
@@ -57,6 +58,7 @@ def _latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release)
         tokens_per_state=own.tokens_per_state,
         alignment=_alignment(layer, own),
     )
+    return with_stride(layer, spec, release)
 
 
 def _window_latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
@@ -123,6 +125,20 @@ def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
     )
 
 
+def _tail_ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
+    assert layer.sliding_window is not None
+    return KpoolTailSpec(
+        block_size=block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=layer.geometry.head_size,
+        head_size_v=layer.geometry.head_size_v,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=_row_bytes(layer, own),
+        sliding_window=layer.sliding_window,
+    )
+
+
 def _ring_in_page(layer: BuiltLayer, attention: BuiltLayer, own: OwnCache, block_size: int) -> LayerSpec:
     """A ring that takes just one page of `attention`, whatever rows fit into it."""
     geometry = attention.geometry
@@ -155,4 +171,5 @@ _FORMS: Mapping[Form, Callable[[BuiltLayer, OwnCache, int, Release], LayerSpec]]
     Form.WINDOW: _window,
     Form.WINDOW_LATENT: _window_latent,
     Form.RING: _ring,
+    Form.TAIL_RING: _tail_ring,
 }

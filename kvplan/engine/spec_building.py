@@ -20,7 +20,7 @@ from kvplan.engine.specs import (
     latent_token_bytes,
 )
 from kvplan.engine.stop import stop
-from kvplan.engine.strides import block_stride_alignment
+from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache
 from kvplan.history import state as state_history
@@ -54,7 +54,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
     named = layer.cache_dtype if own else layer.run_cache_dtype
     token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
-    return MLAAttentionSpec(
+    spec = MLAAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=1,
         head_size=geometry.head_size,
@@ -63,10 +63,10 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
         quant_mode=layer.quant_mode if own else _no_mode(layer),
         token_bytes=token_bytes,
         indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
-        row_alignment=block_stride_alignment(layer, block.block_size, token_bytes, release),
         cache_dtype=named,
         group_leader=geometry.owns_indexer,
     )
+    return with_stride(layer, spec, release)
 
 
 def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
@@ -95,7 +95,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
             indexes_by_block_stride=by_stride,
             sliding_window=layer.sliding_window,
         )
-    return FullAttentionSpec(
+    full = FullAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=geometry.head_size,
@@ -104,8 +104,8 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         quant_mode=layer.quant_mode,
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
-        row_alignment=block_stride_alignment(layer, block.block_size, token_bytes, release),
     )
+    return with_stride(layer, full, release)
 
 
 def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from kvplan.engine.backends.blocks import kernel_block_sizes
 from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.layers import BuiltLayer
-from kvplan.engine.specs import LayerSpec
+from kvplan.engine.specs import AttentionSpec, LayerSpec
 from kvplan.history import blocks
 from kvplan.releases import Release
 
@@ -28,25 +28,28 @@ _REGIONS = {"STEP5_DSA": 8}
 """Tokens of the pages that a backend cuts blocks into."""
 
 
-def block_stride_alignment(layer: BuiltLayer, block_size: int, row_bytes: int, release: Release) -> int:
-    """Bytes that the distance between blocks must be a multiple of; `row_bytes` are those of one token's row."""
+def with_stride(layer: BuiltLayer, spec: AttentionSpec, release: Release) -> AttentionSpec:
+    """The spec with the bytes that the distance between blocks must be a multiple of."""
+    alignment = _alignment(layer, spec, release)
+    return spec if alignment == 1 else replace(spec, row_alignment=alignment)
+
+
+def _alignment(layer: BuiltLayer, spec: AttentionSpec, release: Release) -> int:
     if release.has(blocks.FLAT_ROWS_ALIGN_POOL):
-        return _rows_of_latent(layer, row_bytes)
+        return _rows_of_latent(layer, spec.token_bytes)
     if not release.has(blocks.BACKENDS_ALIGN_BLOCKS):
         return 1
     if layer.backend in _REGIONS:
-        return _kernel_pages(_REGIONS[layer.backend], block_size, row_bytes)
+        return _kernel_page(spec, _REGIONS[layer.backend])
     if layer.backend in _FLAT_ROWS:
-        return _FLAT_ROWS[layer.backend] * row_bytes
+        return _FLAT_ROWS[layer.backend] * spec.token_bytes
     if layer.backend == "FLASHMLA_SPARSE":
         if layer.quant_mode != "NONE" and layer.query.major != 10:
-            return _kernel_pages(64, block_size, row_bytes)
-        return row_bytes
+            return _kernel_page(spec, 64)
+        return spec.token_bytes
     sizes = kernel_block_sizes(layer.backend, release, layer.query, of_layer=True)
     fixed = [size for size in sizes if isinstance(size, int)]
-    if sizes and len(fixed) == len(sizes):
-        return _kernel_pages(max(fixed), block_size, row_bytes)
-    return 1
+    return _kernel_page(spec, max(fixed)) if sizes and len(fixed) == len(sizes) else 1
 
 
 def within_layout(specs: Mapping[str, LayerSpec], layout: str | None, release: Release) -> dict[str, LayerSpec]:
@@ -65,7 +68,7 @@ def _rows_of_latent(layer: BuiltLayer, row_bytes: int) -> int:
     return row_bytes if flat or tensor_maps else 1
 
 
-def _kernel_pages(kernel_block: int, block_size: int, row_bytes: int) -> int:
-    """Whole kernel pages, where a block is cut into several: blocks of 16 in pages of 8 rows of 768 bytes: 6,144."""
-    cut = math.gcd(kernel_block, block_size)
-    return 1 if cut == block_size else cut * row_bytes
+def _kernel_page(spec: AttentionSpec, kernel_block: int) -> int:
+    """Bytes of a kernel page, where a block is cut into several: of 16 tokens in pages of 8, 768 bytes each: 6,144."""
+    cut = math.gcd(kernel_block, spec.block_size)
+    return 1 if cut == spec.block_size else replace(spec, block_size=cut).page_bytes

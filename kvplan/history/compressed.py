@@ -61,6 +61,50 @@ V41_BLOCKS_HOLD_WHOLE_RECORDS = Behaviour(
     since="0.33.0",
     where="models/deepseek_v41/attention.py",
 )
+GLM5_NEXT_CHECKPOINTS_STATES = Behaviour(
+    "GLM5_NEXT_CHECKPOINTS_STATES",
+    "the KDA layers of GLM-5.3 Flash can store a state inside a prompt, for which a block is reserved",
+    since="0.32.0",
+    where="models/glm5next/common/kda.py",
+)
+KPOOL_TAIL_IS_RING = Behaviour(
+    "KPOOL_TAIL_IS_RING",
+    "the open pool of GLM-5.3 Flash's indexer is a CircularBufferSpec; before, a sliding window of a class of its own",
+    since="0.32.0",
+    where="models/glm5next/common/attention.py",
+)
+KPOOL_HAS_OWN_GROUPS = Behaviour(
+    "KPOOL_HAS_OWN_GROUPS",
+    "states beside pooled indexers share the slots of the latent pages, tails those of the indexers' pages",
+    since="0.30.0",
+    until="0.31.0",
+    where="v1/core/kv_cache_utils.py",
+)
+KPOOL_ALIGNS_BLOCK_SIZE = Behaviour(
+    "KPOOL_ALIGNS_BLOCK_SIZE",
+    "the block size of a model with a pooled indexer is rounded up to whole pool pages; since 0.32 its backend says so",
+    since="0.30.0",
+    until="0.31.0",
+    where="platforms/cuda.py",
+)
+KPOOL_BACKEND_COUNTS_TOKENS = Behaviour(
+    "KPOOL_BACKEND_COUNTS_TOKENS",
+    "the backend of a pooled indexer names its kernel block sizes in tokens, pool times page",
+    since="0.32.0",
+    where="v1/attention/backends/mla/indexer.py",
+)
+QSA_READS_FP8 = Behaviour(
+    "QSA_READS_FP8",
+    "Qwen4-Exp's indexed attention takes an fp8 cache; before, bfloat16 only",
+    since="0.31.0",
+    where="models/qwen4_exp/nvidia/qsa.py",
+)
+QSA_HONOURS_SKIP_LIST = Behaviour(
+    "QSA_HONOURS_SKIP_LIST",
+    "Qwen4-Exp's indexed attention honours --kv-cache-dtype-skip-layers (indices only)",
+    since="0.32.0",
+    where="models/qwen4_exp/nvidia/qsa.py",
+)
 PROMOTION_GROWS_PADDING = Behaviour(
     "PROMOTION_GROWS_PADDING",
     "a sliding latent spec promoted to full attention has its padded page grown with its block",

@@ -77,7 +77,7 @@ def cache_format(query: BackendQuery, release: Release) -> CacheFormat:
     stored = dtype
     if dtype in ("auto", "fp8"):
         stored = "nvfp4_ds_mla" if backend == _MEGA else "fp8_ds_mla"
-    elif not dtype.endswith("_ds_mla"):
+    elif not dtype.endswith("_ds_mla") or (dtype == "nvfp4_ds_mla" and not release.has(history.V41_MEGA_ATTENTION)):
         raise _refused(
             f"DeepseekV4 packed KV layouts only support fp8 kv-cache, got {dtype}. Please set `--kv-cache-dtype fp8` "
             "or select a backend that supports bfloat16 KV cache.",

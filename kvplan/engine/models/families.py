@@ -9,9 +9,11 @@ from kvplan.engine.models import (
     deepseek_v41,
     gemma,
     general,
+    glm5_next,
     inkling,
     latent,
     mixed,
+    qwen4_exp,
     states,
     step5,
     transformers_backend,
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
     from kvplan.engine.models.formats import CacheFormat
     from kvplan.engine.models.general import Construction
-    from kvplan.engine.models.geometry import LayerGeometry
+    from kvplan.engine.models.geometry import LayerGeometry, State
     from kvplan.releases import Release
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
@@ -39,6 +41,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
     "general": general.layers,
+    "glm5_next": glm5_next.glm5_next,
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
@@ -55,6 +58,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "openpangu": latent.openpangu,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
+    "qwen4_exp": qwen4_exp.qwen4_exp,
     "step3p5": mixed.step3p5,
     "step5": step5.step5,
     "transformers": transformers_backend.layers,
@@ -86,5 +90,12 @@ FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
     "deepseek_v4": deepseek_v4.cache_format,
     "deepseek_v41": deepseek_v41.cache_format,
     "inkling": inkling.cache_format,
+    "qwen4_exp": qwen4_exp.cache_format,
 }
 """Families whose own code picks attention class and row format, instead of asking the backend selector."""
+
+MORE_STATES: dict[str, Callable[[Construction], State]] = {
+    "glm5_next": glm5_next.glm5_next_state,
+    "qwen4_exp": states.delta_state,
+}
+"""Families of other files with state layers: the state that the class itself reports."""
