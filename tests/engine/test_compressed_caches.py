@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
-from kvplan.engine.specs import BareAssertion, LayerSpec, MLAAttentionSpec, RequestLimits
+from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
+from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
 from kvplan.engine.values import LayerPlan, Plan
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
@@ -212,8 +214,6 @@ def test_a_ring_is_one_block_a_request() -> None:
 
 def test_alignment_survives_a_larger_block_as_in_vllm() -> None:
     """A copy whose own page needs no padding keeps the old padded page, and fails where that is too small."""
-    from dataclasses import replace
-
     packed = MLAAttentionSpec(
         block_size=64,
         num_kv_heads=1,
@@ -346,3 +346,170 @@ def test_step5_needs_its_sparse_section() -> None:
     dense = planned(step5(sparse_config=None))
     assert dense.error is not None
     assert dense.error.type == "NotImplementedError"
+
+
+def glm5_next(**fields: Any) -> Checkpoint:
+    """Eight layers of GLM-5.3 Flash: six KDA states, two indexed latent attentions."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 4096,
+        "head_dim": 0,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 0,
+        "qk_nope_head_dim": 256,
+        "v_head_dim": 256,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "index_kpool": 16,
+        "linear_num_heads": 64,
+        "linear_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        "layer_types": (["linear_attention"] * 3 + ["indexed_attention"]) * 2,
+        "max_position_embeddings": 131072,
+    }
+    return model("Glm5NextForCausalLM", "glm5_next_text", **{**base, **fields})
+
+
+@pytest.mark.parametrize(("release", "tail"), [("0.31.0", "KpoolTailSpec"), (NEWEST, "CircularBufferSpec")])
+def test_glm5_next_pools_its_index_keys(release: str, tail: str) -> None:
+    """A state of 8 heads: 8 * 128 * 128 * 4 + 3 * 3,072 * 2 = 542,720 bytes; latent rows of 1,024 bytes cover it with
+    530 tokens, rounded up to 1,024; 1,024 / 16 pooled keys of 132 bytes are 8,448; a tail is 16 * 2 * 128 * 2."""
+    found = planned(glm5_next(), "-tp", "8", release=release)
+    assert found.ok
+    place = "model.layers.3.self_attn"
+    keys = layer(found, f"{place}.indexer.k_cache")
+    assert (keys.spec_block_size, keys.spec_page_bytes) == (1_024, 8_448)
+    ring = layer(found, f"{place}.indexer.tail_cache")
+    assert (ring.spec, ring.spec_block_size, ring.spec_page_bytes) == (tail, 16, 8_192)
+    assert layer(found, f"{place}.attn").page_bytes == 1_048_576
+    assert layer(found, "model.layers.0.self_attn").page_bytes == 1_048_576
+    assert found.capacity is not None
+    rows = 2 * 1_048_576 + 2 * 8_448
+    assert found.capacity.bytes_per_block == (rows if release == "0.31.0" else -(-rows // 1_024) * 1_024)
+
+
+def test_glm5_next_stores_fp8_on_blackwell() -> None:
+    found = planned(glm5_next(), "-tp", "8", gpu="b200")
+    assert layer(found, "model.layers.3.self_attn.attn").cache_dtype == "fp8"
+    before = planned(glm5_next(), "-tp", "8", gpu="b200", release="0.32.0")
+    assert layer(before, "model.layers.3.self_attn.attn").cache_dtype == "auto"
+
+
+def test_states_take_the_slots_of_latent_pages_before_032() -> None:
+    """Six states and two latent layers: three groups of two states, dealt out in turn."""
+    found = planned(glm5_next(), "-tp", "8", release="0.31.0")
+    assert [(group.spec, len(group.layers)) for group in found.groups] == [
+        ("UniformTypeKVCacheSpecs", 4),
+        ("UniformTypeKVCacheSpecs", 2),
+        ("MambaSpec", 2),
+        ("MambaSpec", 2),
+        ("MambaSpec", 2),
+    ]
+    assert found.groups[2].layers == ("model.layers.0.self_attn", "model.layers.4.self_attn")
+
+
+def test_a_state_must_fit_a_latent_page_before_032() -> None:
+    state = MambaSpec(
+        block_size=64, shapes=((100,),), dtypes=("float32",), cache_mode="none", kind="KDA", state_bytes=20_000
+    )
+    specs: dict[str, LayerSpec] = {"state": state, "rows": replace(latent(40), tokens_per_state=1), "keys": latent(500)}
+    with pytest.raises(StateTooLarge, match="20000 bytes"):
+        pooled_groups(specs, resolve("0.31.0"))
+    assert pooled_groups(specs, resolve("0.32.0")) is None
+
+
+def qwen4_exp(**fields: Any) -> Checkpoint:
+    """Four layers of Qwen4-Exp, the last one indexed."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "hidden_size": 2048,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "layer_types": ["linear_attention"] * 3 + ["indexed_attention"],
+        "indexer_n_heads": 8,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 128,
+        "indexer_budget": 2048,
+        "indexer_compress_ratio": 4,
+        "max_position_embeddings": 32768,
+    }
+    return model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
+
+
+def test_qwen4_exp_keeps_three_caches_an_indexed_layer() -> None:
+    """On two GPUs: one KV head of 256, 1,024 bytes a token; a state of 16 * 128 * 128 * 2 + 3 * 4,096 * 2 = 548,864
+    bytes is covered by 536 tokens, rounded up to 576 (states every 64); 576 / 4 compressed keys of 256 bytes; a ring of 4 raw keys."""
+    found = planned(qwen4_exp(), "-tp", "2")
+    assert found.ok
+    place = "model.layers.3.self_attn"
+    attention = layer(found, f"{place}.attn")
+    assert (attention.block_size, attention.page_bytes) == (576, 589_824)
+    compressed = layer(found, f"{place}.indexer.compressed_key_cache")
+    assert (compressed.spec, compressed.page_bytes) == ("MLAAttentionSpec", 36_864)
+    ring = layer(found, f"{place}.indexer.raw_key_cache")
+    assert (ring.spec, ring.spec_block_size, ring.spec_page_bytes) == ("CircularBufferSpec", 4, 1_024)
+
+
+def test_qwen4_exp_cache_dtypes() -> None:
+    refused = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", release="0.30.0")
+    assert refused.error is not None
+    assert refused.error.type == "NotImplementedError"
+    skipping = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "3")
+    assert layer(skipping, "model.layers.3.self_attn.attn").cache_dtype == "auto"
+    ignoring = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "3", release="0.31.0")
+    assert layer(ignoring, "model.layers.3.self_attn.attn").cache_dtype == "fp8"
+    assert ignoring.skip.ignored_layers == (3,)
+
+
+def deepseek_v41(**fields: Any) -> Checkpoint:
+    """Four layers of DeepSeek-V4.1: two sliding, one source of ratio 2 and one that reads from it."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 1,
+        "head_dim": 512,
+        "hidden_size": 5120,
+        "qk_rope_head_dim": 64,
+        "o_groups": 8,
+        "index_head_dim": 128,
+        "index_topk": 512,
+        "sliding_window": 128,
+        "compress_ratios": [0, 0, 2, 2],
+        "kv_source_layer_ids": [2],
+        "index_source_layer_ids": [2],
+        "max_position_embeddings": 65536,
+    }
+    return model("DeepseekV41ForCausalLM", "deepseek_v41", **{**base, **fields})
+
+
+def test_deepseek_v41_rows_by_gpu() -> None:
+    """Hopper: 584 bytes a row, pages of whole 576 bytes. Server Blackwell: 528 a sliding row, 288 an NVFP4 one."""
+    hopper = planned(deepseek_v41(), "-tp", "4")
+    assert layer(hopper, "model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
+    assert layer(hopper, "model.layers.2.attn").cache_dtype == "fp8_ds_mla"
+    assert layer(hopper, "model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
+    blackwell = planned(deepseek_v41(), "-tp", "4", gpu="b200")
+    assert layer(blackwell, "model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
+    rows = layer(blackwell, "model.layers.2.attn")
+    assert (rows.cache_dtype, rows.backend) == ("nvfp4_ds_mla", "FLASHMLA_MEGA_ATTN_DSV41")
+    assert rows.unpadded_page_bytes == rows.spec_block_size // 2 * 288
+    assert {each.name for each in blackwell.layers if each.index == 3} == {"model.layers.3.attn.swa_cache"}
+    state = layer(blackwell, "model.layers.2.attn.compressor.state_cache")
+    assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
+
+
+def test_deepseek_v41_refusals() -> None:
+    short = planned(deepseek_v41(max_position_embeddings=None))
+    assert short.error is not None
+    assert short.error.type == "AttributeError"
+    narrow = planned(deepseek_v41(), "--kv-cache-dtype", "nvfp4_ds_mla")
+    assert narrow.error is not None
+    assert "SM100" in narrow.error.message
