@@ -8,6 +8,7 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.values import Checkpoint
@@ -20,6 +21,7 @@ from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish
@@ -51,6 +53,8 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    page_of: BuiltLayer | None = None
+    """The attention whose page a ring fills."""
     state: BuiltState | None = None
 
 
@@ -123,7 +127,7 @@ def build(
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, trail, rank)
         try:
             for layer in mine:
-                built += builder.add(layer)
+                built += builder.add(layer, built)
         except StartupStops as stopped:
             error = error or stopped.error
         built = _of_rank(built, rank, builder.run_cache_dtype)
@@ -256,11 +260,13 @@ class _RankBuilder:
         self.decisions: dict[BackendQuery, BackendDecision] = {}
         self.states: dict[State, BuiltState] = {}
 
-    def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
+    def add(self, layer: LayerGeometry, before: Sequence[BuiltLayer] = ()) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.OWN:
+            return [self._own(layer, before)]
         if layer.kind is Kind.STATE:
             return [self._state(layer)]
         window = layer.sliding_window
@@ -367,6 +373,48 @@ class _RankBuilder:
             num_kv_heads=1,
             skipped=False,
             run_cache_dtype=self.run_cache_dtype,
+        )
+
+    def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
+        """A cache module of the model's own code; those that follow the attention's format settle it first."""
+        own = layer.own
+        assert own is not None
+        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+            raise stop(
+                Stage.LAYERS,
+                "kv_heads_not_divisible",
+                f"the cache supports tp_size <= num_kv_heads ({layer.num_kv_heads}), got {self.split.tensor}",
+                exception="AssertionError",
+                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+            )
+        asked, skipped = self.run_cache_dtype, False
+        if own.is_attention:
+            asked, skipped = self._layer_dtype(layer, layer.sliding_window)
+        query = replace(self._query(layer, asked, layer.sliding_window), tokens_per_state=own.tokens_per_state)
+        settled = settle(self.geometry.family, layer, query, self.release)
+        if settled.cache_dtype != asked:
+            self.run_cache_dtype = settled.cache_dtype
+            self.trail.note(
+                layer.index,
+                "layer.cache_dtype",
+                settled.cache_dtype,
+                f"{settled.backend} stores {asked} as {settled.cache_dtype}",
+                "--kv-cache-dtype",
+                settled.behaviour,
+            )
+        return BuiltLayer(
+            geometry=replace(layer, own=settled.own),
+            rank=self.rank,
+            cache_dtype=settled.cache_dtype if own.is_attention else None,
+            storage=settled.storage,
+            quant_mode=quant_mode(settled.cache_dtype if own.mode_follows_format else "auto", self.release),
+            backend=settled.backend,
+            query=replace(query, run_cache_dtype=self.run_cache_dtype),
+            sliding_window=layer.sliding_window,
+            num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
+            skipped=skipped,
+            run_cache_dtype=self.run_cache_dtype,
+            page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:

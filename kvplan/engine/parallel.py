@@ -88,7 +88,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
     """Model code asserts, without a text, that KV heads divide over ranks or ranks over KV heads."""
-    if layer.kind is not Kind.ATTENTION or not layer.num_kv_heads:
+    if layer.kind not in (Kind.ATTENTION, Kind.OWN) or not layer.num_kv_heads:
         return
     larger, smaller = max(layer.num_kv_heads, tensor), min(layer.num_kv_heads, tensor)
     if larger % smaller:

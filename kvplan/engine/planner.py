@@ -20,6 +20,7 @@ from kvplan.engine import (
     modelopt,
     parallel,
     state_blocks,
+    strides,
     views,
 )
 from kvplan.engine import capacity as sizing
@@ -130,6 +131,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
+    progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
     progress.grouping = grouping.group(
         progress.specs,
         config.release,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kvplan.engine.models import arch_config, pooling, registered, resolve, windows
-from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS
+from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS, MORE_STATES
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
@@ -126,7 +126,7 @@ def build(
 
 def _state(made: Construction) -> State | None:
     """The state that the model class itself reports, which block sizes are aligned to."""
-    build_state = STATES.get(made.recipe.family)
+    build_state = (STATES | MORE_STATES).get(made.recipe.family)
     return None if build_state is None else build_state(made)
 
 
