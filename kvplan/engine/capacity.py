@@ -100,7 +100,7 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
     computed; with `available` None only the need of one request is."""
     release = config.release
     stages = [groups for groups in workers if groups]
-    limits = RequestLimits(config.max_model_len, config.in_flight_tokens)
+    limits = RequestLimits(config.max_model_len, config.in_flight_tokens, config.retained_tokens)
     if not stages:
         return Sized(_nothing_cached(config, available, estimated))
     per_block = [bytes_per_block(groups, release) for groups in stages]

@@ -13,10 +13,13 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import boundary
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.speculation import running
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.errors import InputError
 from kvplan.history import capacity
+from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -41,13 +44,9 @@ _LENGTH_KEYS = (
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
 
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
-
-_NOT_EMULATED = {
-    "speculative_config": "speculative decoding (its draft layers own caches too)",
-    "spec_method": "speculative decoding (its draft layers own caches too)",
-    "spec_model": "speculative decoding (its draft layers own caches too)",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +82,20 @@ class EngineConfig:
     batch_invariant: bool
     cache_layout_wish: str | None
     pipeline_partition: str | None
+    speculation: Speculation | None = None
     steps: tuple[Step, ...] = ()
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """Tokens that a step speculates, 0 without speculative decoding."""
+        return 0 if self.speculation is None else self.speculation.tokens
+
+    @property
+    def retained_tokens(self) -> int:
+        """Tokens below their window that sliding layers keep for drafts of several MTP modules."""
+        if self.speculation is None or not self.release.has(speculative.EXTRA_TOKENS_RETAINED):
+            return 0
+        return self.speculation.extra_retained_tokens
 
     @property
     def in_flight_tokens(self) -> int:
@@ -93,7 +105,9 @@ class EngineConfig:
         return self.max_num_batched_tokens
 
 
-def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> EngineConfig:
+def validate(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, speculation: Speculation | None = None
+) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
     _refuse_unemulated(launch)
@@ -108,6 +122,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
             Stage.OPTIONS,
@@ -118,8 +133,13 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         )
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
-    runner = _model_runner(launch, checkpoint, geometry)
-    async_scheduling = _async_scheduling(launch, geometry)
+    runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner)
+    limit = _draft_limit(speculation, runner, release)
+    if limit is not None and limit < max_model_len:
+        max_model_len = limit
+        cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
+        steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(limit), cause, option="--speculative-config"))
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -159,6 +179,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
+        speculation=speculation,
         steps=tuple(steps),
     )
 
@@ -184,10 +205,6 @@ def _positive(launch: Launch, name: str) -> int:
 
 def _refuse_unemulated(launch: Launch) -> None:
     """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name, what in _NOT_EMULATED.items():
-        if launch.get(name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag}: kvplan does not emulate {what} yet; leave the option out to plan the rest")
     for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
         if (launch.get(name) or 1) != 1:
             flag = "--" + name.replace("_", "-")
@@ -355,6 +372,25 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     return int(asked), f"--max-model-len {asked}"
 
 
+def _draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:
+    """The longest request that the draft takes, where that bounds the target's (0.33.0, V2 runner).
+
+    Drafts that share the target's positions are stretched where their rope only sizes a table.
+    """
+    if speculation is None or speculation.checkpoint is None or runner != "V2":
+        return None
+    if not release.has(speculative.LENGTH_LIMITED_BY_DRAFT):
+        return None
+    text = speculation.checkpoint.text_config
+    ropes = [str(rope.get("rope_type", rope.get("type", "default"))) for rope in _rope_parameters(text)]
+    if speculation.method != "draft_model" and all(rope in _TABLE_ONLY_ROPE for rope in ropes):
+        return None
+    if speculation.max_model_len is not None:
+        return speculation.max_model_len
+    derived, _ = _derived_length(text, release, None)
+    return None if derived is None else int(derived)
+
+
 def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     """0 small, 1 for 70 GiB and more (A100 excepted), 2 for 160 GiB and more where the release knows that tier."""
     if hardware.memory_bytes >= 160 * GIB and release.has(capacity.BATCHED_TOKENS_16K_ON_LARGE_GPUS):
@@ -444,12 +480,18 @@ def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
     return any(name in listed for name in architectures)
 
 
-def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry) -> str:
-    """`V1` or `V2`: the environment decides, else the release's default for this model."""
+def _model_runner(
+    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
     if wish is not None:
         return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if running.forces_v2(speculation, release):
+        return "V2"
+    if running.keeps_v1(speculation, release, pipeline):
+        return "V1"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
@@ -466,12 +508,20 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
-    """On unless switched off; pooling models and executors without support go without."""
+def _async_scheduling(launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without."""
     asked = launch.get("async_scheduling")
+    hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
     if asked is not None:
+        if asked and hindrance is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"Async scheduling is not supported with {hindrance}.",
+                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
+            )
         return bool(asked)
-    if geometry.runner_type != "generate":
+    if geometry.runner_type != "generate" or hindrance is not None:
         return False
     executor = launch.get("distributed_executor_backend")
     return executor in (None, "mp", "uni", "external_launcher", "ray")

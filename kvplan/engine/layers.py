@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
@@ -21,9 +21,12 @@ from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, ref
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
+from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
+from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -69,18 +72,23 @@ class _Trail:
         self.canonicalised: dict[int, None] = {}
         self.used_tokens: set[str] = set()
         self.causes: dict[tuple[str, str, str, str | None, Behaviour | None], dict[int, None]] = defaultdict(dict)
-        self.choices: dict[tuple[str, BackendDecision, BackendQuery], dict[int, None]] = defaultdict(dict)
+        self.choices: dict[tuple[str, BackendDecision, BackendQuery, bool], dict[int, None]] = defaultdict(dict)
+        self.drafts: dict[str, None] = {}
 
     def note(
         self,
-        index: int,
+        index: int | None,
         value: str,
         result: str,
         cause: str,
         option: str | None = None,
         behaviour: Behaviour | None = None,
     ) -> None:
-        self.causes[value, result, cause, option, behaviour][index] = None
+        """Remember why; `index` None stands for the draft, whose numbers are not those of decoder layers."""
+        if index is None:
+            _ = self.causes[value, result, f"draft: {cause}", option, behaviour]
+        else:
+            self.causes[value, result, cause, option, behaviour][index] = None
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(
@@ -114,11 +122,10 @@ def build(
                 built += builder.add(layer)
         except StartupStops as stopped:
             error = error or stopped.error
-        seen = builder.run_cache_dtype
-        built = [
-            replace(layer, run_cache_dtype=seen) if layer.rank == rank and layer.run_cache_dtype != seen else layer
-            for layer in built
-        ]
+        built = _of_rank(built, rank, builder.run_cache_dtype)
+        if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
+            drafted, error = _draft(config.speculation, builder, config)
+            built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
     return Built(
@@ -130,11 +137,62 @@ def build(
             ignored_layers=tuple(sorted(trail.ignored)),
             canonicalised_layers=tuple(sorted(trail.canonicalised)),
             unmatched_tokens=tuple(token for token in config.skip_tokens if token not in trail.used_tokens),
+            matched_drafts=tuple(trail.drafts),
         ),
         backends=_choices(trail, config.release),
         steps=trail.steps(),
         error=error,
     )
+
+
+def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
+    """The layers, those of `rank` with what became of its launch-wide cache dtype."""
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
+
+
+def _draft(
+    speculation: Speculation, target: _RankBuilder, config: EngineConfig
+) -> tuple[list[BuiltLayer], StartupError | None]:
+    """The draft's layers, built on the last rank after the target's and with the draft's own settings.
+
+    Without a cache dtype of its own the draft shares the rank's launch-wide one, and may rewrite it.
+    """
+    release = config.release
+    wish = backend_wish(speculation, config.attention_backend, config.model_runner, release)
+    geometry = speculation.geometry or replace(target.geometry, layers=target.geometry.layers + speculation.layers)
+    builder = _RankBuilder(
+        speculation.checkpoint or target.checkpoint,
+        geometry,
+        replace(config, attention_backend=wish),
+        target.split,
+        speculation.cache_dtype or target.run_cache_dtype,
+        target.trail,
+        target.rank,
+        draft=speculation,
+    )
+    built: list[BuiltLayer] = []
+    if speculation.failure is not None:
+        return built, speculation.failure
+    taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
+    twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
+    if twice is not None:
+        message = f"Duplicate layer name: {twice}"
+        return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
+    try:
+        for layer in speculation.layers:
+            built += builder.add(layer)
+    except StartupStops as stopped:
+        return built, stopped.error
+    if speculation.cache_dtype is None:
+        target.run_cache_dtype = builder.run_cache_dtype
+    own = speculation.cache_dtype is not None and release.has(speculative.DRAFT_VIEW_FOLLOWS_OWN_DTYPE)
+    run_dtype = builder.run_cache_dtype if own else target.run_cache_dtype
+    return [replace(layer, run_cache_dtype=run_dtype) for layer in built], None
 
 
 def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
@@ -146,8 +204,9 @@ def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
             rejected=decision.rejected,
             precluded_by_block_size=decision.precluded_by_block_size,
             dtypes_with_backend=() if decision.backend is not None else dtypes_with_backend(query, release),
+            draft=draft,
         )
-        for (cache_dtype, decision, query), layers in trail.choices.items()
+        for (cache_dtype, decision, query, draft), layers in trail.choices.items()
     )
 
 
@@ -176,7 +235,10 @@ class _RankBuilder:
         cache_dtype: str,
         trail: _Trail,
         rank: int,
+        draft: Speculation | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
+        self.draft = draft
         self.geometry = geometry
         self.config = config
         self.release = config.release
@@ -207,7 +269,7 @@ class _RankBuilder:
             )
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         if layer.kind is Kind.ATTENTION and self.scheme is not None:
             check_scheme(self.scheme, layer.name, backend, query, self.release)
@@ -235,6 +297,10 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _number(self, layer: LayerGeometry) -> int | None:
+        """The decoder layer that `layer` is, None for a layer of the draft."""
+        return layer.index if self.draft is None else None
 
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
@@ -269,7 +335,7 @@ class _RankBuilder:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     "fp8",
                     f"the compressed-tensors checkpoint declares a kv_cache_scheme (the launch said {asked})",
@@ -287,9 +353,10 @@ class _RankBuilder:
         if not honours:
             if index_token in tokens:
                 self.trail.used_tokens.add(index_token)
-                self.trail.ignored[layer.index] = None
+                if self.draft is None:
+                    self.trail.ignored[layer.index] = None
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     asked,
                     f"the skip list names it, but {layer.layer_class} does not look at the list",
@@ -304,9 +371,12 @@ class _RankBuilder:
         if not hits:
             return asked, False
         self.trail.used_tokens.update(hits)
-        self.trail.matched[layer.index] = None
+        if self.draft is None:
+            self.trail.matched[layer.index] = None
+        else:
+            self.trail.drafts[layer.name] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             "auto",
             f"the skip list names it (token {hits[0]})",
@@ -348,6 +418,7 @@ class _RankBuilder:
             use_per_head_quant_scales=bool(
                 not mla and self.scheme is not None and self.scheme.get("strategy") == "attn_head"
             ),
+            use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
             requested=config.attention_backend,
@@ -366,12 +437,18 @@ class _RankBuilder:
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
 
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
+
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)
         if decision is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
             decision = self.decisions[query] = choose(query, self.release)
-        self.trail.choices[query.kv_cache_dtype, decision, query][layer.index] = None
+        self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
         if decision.backend is None:
             outside = query.kv_cache_dtype in ROCM_ONLY
             code = "layout_outside_cuda" if outside else "no_backend"
@@ -390,7 +467,7 @@ class _RankBuilder:
                 },
             )
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.backend",
             decision.backend,
             f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
@@ -408,10 +485,10 @@ class _RankBuilder:
         if packed == asked:
             return asked
         self.run_cache_dtype = packed
-        if skipped:
+        if skipped and self.draft is None:
             self.trail.canonicalised[layer.index] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             packed,
             f"{backend} stores {asked} as {packed}",

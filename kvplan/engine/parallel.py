@@ -55,7 +55,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             exception="NotImplementedError",
             facts={"architecture": geometry.architecture},
         )
-    counts = _stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
+    counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
     steps = []
     if tensor > 1:
@@ -97,7 +97,7 @@ def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
         )
 
 
-def _stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
+def stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
     """Decoder layers of each pipeline stage: an equal share, the remainder from the last but one backwards."""
     if partition is not None:
         try:

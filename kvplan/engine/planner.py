@@ -7,6 +7,7 @@ every problem.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views
@@ -23,6 +24,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.spec_building import build_spec
 from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -59,8 +61,11 @@ class _Progress:
     steps: list[Step] = field(default_factory=list)
 
 
-def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
+def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = None) -> Plan:
     """Emulate the start-up of `launch` for the model in `checkpoint`.
+
+    `draft` is the checkpoint of the draft model that --speculative-config names
+    (`speculation.wanted.draft_reference`); a draft that is part of the target needs none.
 
     Raises InputError where kvplan itself cannot go on (a layout it does not emulate, a field of the wrong type);
     whatever vLLM would refuse is the plan's outcome instead.
@@ -74,20 +79,30 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
         )
     if not progress.errors:
         try:
-            _run(checkpoint, launch, progress)
+            _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
     return _assemble(checkpoint, launch, progress)
 
 
-def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
     modelopt.check(checkpoint, launch.release)
-    config = options.validate(checkpoint, launch, geometry)
+    speculation = settle(
+        checkpoint,
+        launch,
+        geometry,
+        draft=draft,
+        tensor_parallel=launch.get("tensor_parallel_size") or 1,
+        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+    )
+    config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
     resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
+    if resolved.draft_keeps_auto:
+        progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
@@ -110,6 +125,14 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+def _draft_at_auto(config: EngineConfig) -> EngineConfig:
+    """The config with the cache of a separate draft left at `auto`, which the target's hook sees to."""
+    speculation = config.speculation
+    if speculation is None or speculation.method == "mtp" or speculation.cache_dtype is not None:
+        return config
+    return replace(config, speculation=replace(speculation, cache_dtype="auto"))
 
 
 def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
@@ -213,7 +236,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         settings=None if config is None else _settings(progress, config),
         skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
         layers=_layer_plans(progress, exact),
-        shared=_shared(progress.geometry),
+        shared=_shared(progress),
         groups=_groups(progress),
         block_size_steps=_block_steps(progress),
         backends=() if built is None else built.backends,
@@ -225,12 +248,14 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     )
 
 
-def _shared(geometry: ModelGeometry | None) -> tuple[SharedLayer, ...]:
-    if geometry is None:
+def _shared(progress: _Progress) -> tuple[SharedLayer, ...]:
+    if progress.geometry is None:
         return ()
+    speculation = None if progress.config is None else progress.config.speculation
+    drafts = () if speculation is None else speculation.layers
     return tuple(
         SharedLayer(layer.name, layer.index, layer.shares_cache_of)
-        for layer in geometry.layers
+        for layer in (*progress.geometry.layers, *drafts)
         if layer.shares_cache_of is not None
     )
 
@@ -282,7 +307,21 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        **_speculative(config),
     )
+
+
+def _speculative(config: EngineConfig) -> dict[str, Any]:
+    """The settings of speculative decoding."""
+    speculation = config.speculation
+    if speculation is None:
+        return {}
+    return {
+        "speculative_method": speculation.method,
+        "num_speculative_tokens": speculation.tokens,
+        "draft_model": speculation.reference,
+        "draft_cache_dtype": speculation.cache_dtype,
+    }
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:

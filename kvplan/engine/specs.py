@@ -36,6 +36,8 @@ class RequestLimits:
 
     max_model_len: int
     in_flight_tokens: int
+    retained_tokens: int = 0
+    """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
@@ -150,7 +152,8 @@ class SlidingWindowSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
-        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        kept = self.sliding_window - 1 + limits.retained_tokens
+        tokens = min(kept + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
 
 

@@ -318,6 +318,11 @@ def test_mimo_v2_layers_of_two_kinds() -> None:
         (8, 192, 128, 128),
     ]
     assert found.model_sliding_window is None
+    assert all(layer.brings_value_backend and layer.reads_cache_config for layer in found.layers)
+    earlier = built(model, "0.20.2")
+    assert not any(layer.reads_cache_config for layer in earlier.layers)
+    padded = built(model, "0.19.1")
+    assert [(layer.head_size_v, layer.brings_value_backend) for layer in padded.layers] == [(None, False)] * 2
 
 
 def test_nemotron_nas_skips_blocks_without_attention() -> None:

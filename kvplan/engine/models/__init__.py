@@ -33,12 +33,14 @@ def build(
     convert: str = "auto",
     model_impl: str = "auto",
     mla_disabled: bool = False,
+    prefix: str = "",
 ) -> ModelGeometry:
     """The layers and model-level numbers of `checkpoint` in `release`.
 
     `runner`, `convert` and `model_impl` are the options of those names, `mla_disabled` the environment's
-    VLLM_MLA_DISABLE. Raises Refused where vLLM itself stops on the model, Unplaceable where kvplan cannot say which
-    caches it has, InputError where the config lacks what its class reads.
+    VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree. Raises Refused where vLLM itself stops on
+    the model, Unplaceable where kvplan cannot say which caches it has, InputError where the config lacks what its
+    class reads.
     """
     config = Fields(checkpoint.config, checkpoint.file)
     text = Fields(checkpoint.text_config, checkpoint.file)
@@ -67,6 +69,7 @@ def build(
         text=text,
         numbers=found,
         use_mla=use_mla,
+        prefix=prefix,
     )
     innermost = _innermost(made)
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)

@@ -70,6 +70,8 @@ class LayerGeometry:
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    brings_value_backend: bool = False
+    """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True

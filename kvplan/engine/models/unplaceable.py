@@ -8,6 +8,7 @@ REASONS: dict[str, str] = {
     "convolution": "its layers keep short-convolution caches beside attention",
     "cross": "it is an encoder-decoder model with cross-attention caches",
     "draft": "it is a draft model for speculative decoding, not a model to serve",
+    "draft_unread": "which caches this draft has is not known",
     "loop": "its layers run in loops, each with a cache of its own",
     "none": "its layers are not vLLM attention layers",
     "pooled": "its audio encoder keeps pooled caches",
