@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks import bounds, quantisation
 from kvplan.engine.dtypes import CACHE_DTYPES, known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.stop import stop
@@ -78,6 +79,9 @@ class EngineConfig:
     attention_backend: str | None
     flash_attn_version: int | None
     quantization: str | None
+    quantization_method: str | None
+    """The method the run ends up with: the checkpoint's, or what claims it."""
+    expert_parallel: bool
     kv_connector: bool
     batch_invariant: bool
     cache_layout_wish: str | None
@@ -101,10 +105,16 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
+    bounds.check(launch, bounds.MODEL_BOUNDS)
     max_model_len, length_cause = _max_model_len(checkpoint, launch)
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
+    method = quantisation.verify(checkpoint, launch)
+    bounds.check(launch, bounds.ENGINE_BOUNDS)
+    tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
+    bounds.check_gpu_count(launch, tensor * pipeline)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    bounds.check(launch, bounds.SCHEDULER_BOUNDS)
     steps.append(
         Step(
             Stage.OPTIONS,
@@ -114,7 +124,6 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
             option="--max-num-batched-tokens",
         )
     )
-    pipeline = _positive(launch, "pipeline_parallel_size")
     runner = _model_runner(launch, checkpoint, geometry)
     async_scheduling = _async_scheduling(launch, geometry)
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
@@ -143,7 +152,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         max_concurrent_batches=concurrent,
         hybrid_manager_disabled=_hybrid_manager_disabled(launch),
         sliding_window=geometry.model_sliding_window,
-        tensor_parallel=_positive(launch, "tensor_parallel_size"),
+        tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         data_parallel=_positive(launch, "data_parallel_size"),
         gpu_memory_utilization=float(_value(launch, "gpu_memory_utilization")),
@@ -152,6 +161,8 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         attention_backend=_attention_option(launch, "backend"),
         flash_attn_version=_attention_option(launch, "flash_attn_version"),
         quantization=_value(launch, "quantization"),
+        quantization_method=method,
+        expert_parallel=bool(_value(launch, "enable_expert_parallel")),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
@@ -364,6 +375,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
+    bounds.check_batch_sizes(tokens, seqs)
     if tokens < max_model_len and not chunked:
         raise stop(
             Stage.OPTIONS,

@@ -17,6 +17,8 @@ from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.checks import attention
+from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
@@ -183,7 +185,7 @@ class _RankBuilder:
         self.trail = trail
         self.rank = rank
         self.scheme = _compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = _refuses_e5m2(checkpoint.quantization, self.release)
+        self.quantization = checkpoint.quantization
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
 
@@ -207,13 +209,11 @@ class _RankBuilder:
         query = self._query(layer, asked, window)
         backend = layer.own_backend or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
-            raise stop(
-                Stage.LAYERS,
-                "invalid_value",
-                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
-            )
+        if layer.kind is not Kind.MLA:
+            attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        self._check_e5m2(layer, cache_dtype)
+        if layer.kind is Kind.MLA:
+            attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -231,6 +231,18 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _check_e5m2(self, layer: LayerGeometry, cache_dtype: str) -> None:
+        method = self.config.quantization_method
+        if cache_dtype == "fp8_e5m2" and refuses_e5m2(
+            method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
+        ):
+            raise stop(
+                Stage.LAYERS,
+                "e5m2_with_scales",
+                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name, "method": method},
+            )
 
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
@@ -441,15 +453,3 @@ def _compressed_tensors_scheme(quantization: Mapping[str, Any] | None) -> Mappin
         return None
     scheme = quantization.get("kv_cache_scheme")
     return scheme if isinstance(scheme, Mapping) else None
-
-
-def _refuses_e5m2(quantization: Mapping[str, Any] | None, release: Release) -> bool:
-    """Whether the checkpoint's quantisation brings a KV cache method, which refuses fp8_e5m2."""
-    if quantization is None:
-        return False
-    method = str(quantization.get("quant_method", ""))
-    if method == "compressed-tensors":
-        if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
-            return quantization.get("kv_cache_scheme") is not None
-        return True
-    return method in ("fp8", "fbgemm_fp8", "quark") or method.startswith("modelopt")

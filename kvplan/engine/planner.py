@@ -6,6 +6,8 @@ every problem.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
@@ -14,6 +16,7 @@ from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.checks import quantisation, remote_code, weights
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -81,6 +84,8 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
@@ -90,10 +95,18 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    with _noted(progress):
+        quantisation.check_support(
+            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
+        )
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=False)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
         raise StartupStops(built.error)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=True)
     for rank in range(config.pipeline_parallel):
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
@@ -109,6 +122,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+@contextmanager
+def _noted(progress: _Progress) -> Iterator[None]:
+    """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
+    try:
+        yield
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
 
 
 def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
