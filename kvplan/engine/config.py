@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.checks import bounds, quantisation
+from kvplan.engine.checks import backend_names, bounds, executors, quantisation
 from kvplan.engine.dtypes import CACHE_DTYPES, known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.stop import stop
@@ -210,6 +210,7 @@ def _cache_dtype(launch: Launch) -> str:
             Stage.OPTIONS,
             "invalid_value",
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
     if next(row for row in CACHE_DTYPES if row.name == value).packed:
@@ -241,6 +242,7 @@ def _model_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry
                 Stage.OPTIONS,
                 "invalid_value",
                 f"The model type {checkpoint.model_type!r} does not support float16.",
+                exception="ValidationError",
                 facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
             )
         return asked
@@ -334,6 +336,7 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                exception="ValidationError",
                 facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
@@ -381,6 +384,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     if tokens < seqs:
@@ -388,6 +392,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     return tokens, seqs
@@ -454,12 +459,13 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
 def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
     """On unless switched off; pooling models and executors without support go without."""
     asked = launch.get("async_scheduling")
+    executor = launch.get("distributed_executor_backend")
+    supported = executor != "ray" or executors.ray_schedules_asynchronously(launch)
+    if asked and not supported:
+        raise executors.refusal(str(executor), launch.release)
     if asked is not None:
         return bool(asked)
-    if geometry.runner_type != "generate":
-        return False
-    executor = launch.get("distributed_executor_backend")
-    return executor in (None, "mp", "uni", "external_launcher", "ray")
+    return supported and geometry.runner_type == "generate"
 
 
 def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> int:
@@ -494,6 +500,7 @@ def _hybrid_manager_disabled(launch: Launch) -> bool:
             Stage.OPTIONS,
             "hybrid_manager",
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            exception="ValidationError",
             facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
         )
     return bool(asked)
@@ -512,5 +519,7 @@ def _attention_option(launch: Launch, key: str) -> Any:
                 "attention_backend and attention_config.backend are mutually exclusive",
                 facts={"option": "--attention-backend", "value": str(flag)},
             )
-        return flag if flag is not None else nested
+        asked = flag if flag is not None else nested
+        backend_names.check(asked, launch.release)
+        return asked
     return nested

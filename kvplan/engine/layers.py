@@ -14,18 +14,18 @@ from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.checks import attention
-from kvplan.engine.checks.cache_methods import refuses_e5m2
+from kvplan.engine.checks.cache_methods import check_scheme, refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
-from kvplan.history import cache
+from kvplan.history import cache, checks
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -207,13 +207,11 @@ class _RankBuilder:
             )
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        if layer.kind is Kind.MLA and not self.release.has(checks.MLA_SELECTS_BEFORE_SCALES):
+            self._check_scales(layer, asked)
+        backend = layer.own_backend or self._by_values(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if layer.kind is not Kind.MLA:
-            attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
-        self._check_e5m2(layer, cache_dtype)
-        if layer.kind is Kind.MLA:
-            attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        self._construct(layer, backend, cache_dtype, query)
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -232,8 +230,22 @@ class _RankBuilder:
             )
         ]
 
-    def _check_e5m2(self, layer: LayerGeometry, cache_dtype: str) -> None:
+    def _by_values(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        return different_values(query, self.release) if layer.backend_by_value_size else None
+
+    def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
+        """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""
+        if layer.kind is Kind.MLA:
+            self._check_scales(layer, cache_dtype)
+        attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        if layer.kind is not Kind.MLA:
+            self._check_scales(layer, cache_dtype)
+
+    def _check_scales(self, layer: LayerGeometry, cache_dtype: str) -> None:
+        """What the checkpoint's KV cache method refuses, if the layer gets one."""
         method = self.config.quantization_method
+        if layer.kind is not Kind.MLA:
+            check_scheme(method, self.quantization, layer.name, self.release)
         if cache_dtype == "fp8_e5m2" and refuses_e5m2(
             method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
         ):

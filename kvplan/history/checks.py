@@ -120,9 +120,39 @@ QUANTIZE_FP8_IS_ONLINE = Behaviour(
     since="0.31.0",
     where="model_executor/model_loader/weight_utils.py",
 )
-RAY_HAS_ASYNC_SCHEDULING = Behaviour(
-    "RAY_HAS_ASYNC_SCHEDULING",
-    "the Ray executor works with async scheduling",
+RAY_EXECUTOR_V2_EXISTS = Behaviour(
+    "RAY_EXECUTOR_V2_EXISTS",
+    "there is a Ray executor that schedules asynchronously, behind VLLM_USE_RAY_V2_EXECUTOR_BACKEND",
+    since="0.20.2",
+    where="v1/executor/abstract.py",
+)
+RAY_EXECUTOR_V2_IS_DEFAULT = Behaviour(
+    "RAY_EXECUTOR_V2_IS_DEFAULT",
+    "the Ray executor that schedules asynchronously is the default",
+    since="0.21.0",
+    where="envs.py",
+)
+RAY_EXECUTOR_V2_IS_THE_ONLY = Behaviour(
+    "RAY_EXECUTOR_V2_IS_THE_ONLY",
+    "the Ray executor that schedules asynchronously is the only one",
+    since="0.33.0",
+    where="v1/executor/abstract.py",
+)
+EXECUTORS_SAY_WHETHER_ASYNC = Behaviour(
+    "EXECUTORS_SAY_WHETHER_ASYNC",
+    "executor classes say themselves whether they schedule asynchronously; before, the config had a list",
     since="0.19.1",
     where="config/vllm.py",
+)
+MLA_SELECTS_BEFORE_SCALES = Behaviour(
+    "MLA_SELECTS_BEFORE_SCALES",
+    "an MLA layer chooses its backend before it looks at the checkpoint's KV cache method",
+    since="0.18.1",
+    where="model_executor/layers/attention/mla_attention.py",
+)
+KV_SCHEME_NEEDS_BITS_AND_TYPE = Behaviour(
+    "KV_SCHEME_NEEDS_BITS_AND_TYPE",
+    "a compressed-tensors kv_cache_scheme must be of 8 bits and of type float; before, one of both was enough",
+    since="0.24.0",
+    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
 )

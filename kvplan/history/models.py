@@ -140,3 +140,10 @@ OUT_OF_TREE_PLUGINS = Behaviour(
     since="0.19.1",
     where="model_executor/models/registry.py",
 )
+
+MIMO_V2_PICKS_BACKEND = Behaviour(
+    "MIMO_V2_PICKS_BACKEND",
+    "MiMo-V2 layers whose values are narrower than their keys take a backend for that without asking the selector",
+    since="0.20.2",
+    where="model_executor/models/mimo_v2.py",
+)

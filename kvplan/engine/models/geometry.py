@@ -70,6 +70,8 @@ class LayerGeometry:
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    backend_by_value_size: bool = False
+    """The model's code picks a backend for value rows that differ from key rows, without asking the selector."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True

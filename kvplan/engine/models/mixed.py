@@ -140,6 +140,7 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
         raise text.wrong("hybrid_layer_pattern", "is missing; MiMo-V2 needs one entry for each layer")
     sinks = bool(text.get("add_swa_attention_sink_bias"))
     window = text.first("sliding_window_size", "sliding_window")
+    picks = made.release.has(history.MIMO_V2_PICKS_BACKEND)
     built = []
     for index in range(count):
         sliding = pattern[index] == 1
@@ -154,6 +155,7 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
                 head_size_v=text.optional(f"{lead}v_head_dim"),
                 sliding_window=window if sliding else None,
                 has_sinks=sinks and sliding,
+                backend_by_value_size=picks and text.optional(f"{lead}v_head_dim") != text.optional(f"{lead}head_dim"),
             )
         )
     return tuple(built)
