@@ -195,7 +195,7 @@ class _RankBuilder:
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
         window = layer.sliding_window
-        if layer.kind is Kind.ATTENTION and window is None:
+        if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
@@ -282,6 +282,8 @@ class _RankBuilder:
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:
         """(the cache dtype this layer asks its backend for, whether the skip list set it)."""
+        if not layer.reads_cache_config:
+            return self._dtype_without_config(layer), False
         asked = self.run_cache_dtype
         if layer.kind is Kind.ATTENTION and self.scheme is not None:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
@@ -331,6 +333,21 @@ class _RankBuilder:
             "--kv-cache-dtype-skip-layers",
         )
         return "auto", True
+
+    def _dtype_without_config(self, layer: LayerGeometry) -> str:
+        """The cache dtype of a layer that the model's code builds without the cache config."""
+        asked = "auto" if self.scheme is None else "fp8"
+        if asked != self.run_cache_dtype:
+            self.trail.note(
+                layer.index,
+                "layer.cache_dtype",
+                asked,
+                "the model's code does not hand the cache config to this layer",
+                "--kv-cache-dtype",
+            )
+        if str(layer.index) in self.config.skip_tokens:
+            self.trail.used_tokens.add(str(layer.index))
+        return asked
 
     def _query(self, layer: LayerGeometry, asked: str, window: int | None) -> BackendQuery:
         config = self.config

@@ -403,3 +403,9 @@ VIEW_BY_BACKEND = Behaviour(
     until="0.28.0",
     where=_BACKEND,
 )
+FLASHMLA_NAMES_BLACKWELL_DC = Behaviour(
+    "FLASHMLA_NAMES_BLACKWELL_DC",
+    "FLASHMLA_SPARSE's refusal names 'Blackwell DC' devices instead of 'Blackwell'",
+    since="0.24.0",
+    where="vllm/v1/attention/backends/mla/flashmla_sparse.py",
+)

@@ -24,6 +24,7 @@ from kvplan.rules.cache import (
     kv209_cache_dtype_differs_from_model,
     kv210_scales_are_one,
     kv211_dtype_becomes_packed,
+    kv212_cache_dtype_does_not_reach_layers,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
@@ -90,6 +91,7 @@ RULES: tuple[Rule, ...] = (
     kv209_cache_dtype_differs_from_model.RULE,
     kv210_scales_are_one.RULE,
     kv211_dtype_becomes_packed.RULE,
+    kv212_cache_dtype_does_not_reach_layers.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,

@@ -40,7 +40,7 @@ def _flash_attn_mla(query: BackendQuery, _release: Release) -> str | None:
 
 def _flashmla(query: BackendQuery, release: Release) -> str | None:
     if query.use_sparse:
-        blackwell = "Blackwell DC" if release.within("0.24.0", None) else "Blackwell"
+        blackwell = "Blackwell DC" if release.has(history.FLASHMLA_NAMES_BLACKWELL_DC) else "Blackwell"
         supported = query.major in (9, 10)
         return None if supported else f"FlashMLA Sparse is only supported on Hopper and {blackwell} devices."
     return None if query.major == 9 else "FlashMLA Dense is only supported on Hopper devices."
@@ -82,7 +82,7 @@ def _flashmla_sparse(query: BackendQuery, release: Release) -> str | None:
             )
         if _rope(query) != 0:
             return "FLASHMLA_SPARSE supports head_size 512 only for rope-free (NoPE) models"
-    if dtype == "nvfp4_ds_mla" and query.major != 10 and release.within("0.30.0", None):
+    if dtype == "nvfp4_ds_mla" and query.major != 10:
         return f"FLASHMLA_SPARSE only supports the {dtype} kv-cache dtype on SM100 (Blackwell)"
     return None
 

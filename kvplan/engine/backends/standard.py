@@ -36,10 +36,8 @@ def _flash_attn_head_size(query: BackendQuery, release: Release) -> bool:
 
 def _flash_attn_cache_dtype(query: BackendQuery, release: Release) -> bool:
     dtype = query.kv_cache_dtype
-    if dtype in ("auto", "bfloat16"):
+    if dtype in ("auto", "bfloat16", "float16"):
         return True
-    if dtype == "float16":
-        return release.within("0.18.1", None)
     if release.has(history.FLASH_ATTN_CLAIMS_ANY_FP8):
         claimed = dtype.startswith("fp8")
     elif release.has(history.FLASH_ATTN_CLAIMS_ANY_QUANTISED):
@@ -135,7 +133,7 @@ def flash_attn_fixed_page(query: BackendQuery, release: Release, of_layer: bool)
 def _flashinfer_cache_dtype(query: BackendQuery, release: Release) -> bool:
     dtype = query.kv_cache_dtype
     if dtype.startswith("nvfp4") and release.has(history.FLASHINFER_CHECKS_NVFP4):
-        if dtype not in _FLASHINFER_DTYPES.at(release) and not release.within("0.28.0", None):
+        if dtype not in _FLASHINFER_DTYPES.at(release):
             return False
         if release.has(history.FLASHINFER_NVFP4_ON_FA2) and query.major in (8, 9, 12):
             return dtype == "nvfp4"

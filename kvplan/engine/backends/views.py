@@ -107,7 +107,7 @@ def view_shape(
         if joined:
             return (num_blocks, num_kv_heads, block_size, slot)
         return (num_blocks, block_size, num_kv_heads, slot)
-    if name == "FLASHINFER" and cache_dtype.startswith("nvfp4") and release.within("0.20.2", None):
+    if name == "FLASHINFER" and cache_dtype.startswith("nvfp4"):
         # Half a byte a value and one scale byte for sixteen of them, for keys and for values.
         width = head_size // 2 + head_size // 16
         if joined:

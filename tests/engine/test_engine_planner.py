@@ -1,0 +1,153 @@
+"""The emulated start-up as a whole, on catalog models: the cases that people run into."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvplan import checkpoint
+from kvplan.engine import Plan, plan
+from kvplan.engine.values import Stage
+from kvplan.launch.build import from_command
+from kvplan.launch.hardware import parse_gpu
+from kvplan.releases import resolve
+
+GIB = 1 << 30
+
+
+def planned(command: str, release: str, gpu: str = "h200", memory: int | None = 60 * GIB) -> Plan:
+    words = command.split()
+    launch = from_command(
+        ["vllm", "serve", *words], release=resolve(release), hardware=parse_gpu(gpu), available_kv_memory=memory
+    )
+    assert launch.model is not None
+    return plan(checkpoint.load(launch.model, offline=True), launch)
+
+
+GLM = "zai-org/GLM-5.2-FP8 --kv-cache-dtype fp8 -tp 8"
+SKIP = f"{GLM} --kv-cache-dtype-skip-layers 0 1"
+
+
+@pytest.mark.parametrize(
+    ("release", "command", "block_size", "blocks", "tokens"),
+    [
+        # 78 x 64 x 656 + 21 x 64 x 132 = 3,452,160 bytes a block; 60 GiB hold 18,662.
+        ("0.24.0", SKIP, 64, 18_662, 1_194_368),
+        # 2 x 128 x 1,152 + 76 x 128 x 656 + 21 x 128 x 132 = 7,031,296 bytes a block.
+        ("0.26.0", SKIP, 128, 9_162, 1_172_736),
+        ("0.33.0", SKIP, 128, 9_162, 1_172_736),
+        ("0.33.0", f"{GLM} --kv-cache-dtype-skip-layers 0,1", 128, 9_331, 1_194_368),
+    ],
+)
+def test_glm_5_2_on_h200(release: str, command: str, block_size: int, blocks: int, tokens: int) -> None:
+    result = planned(command, release)
+    assert result.ok
+    assert result.settings is not None
+    assert result.capacity is not None
+    assert result.settings.block_size == block_size
+    assert (result.capacity.num_blocks, result.capacity.tokens) == (blocks, tokens)
+
+
+def test_the_view_crash_of_0_25_comes_out_by_computation() -> None:
+    result = planned(GLM, "0.25.1")
+    assert result.error is not None
+    assert result.error.stage is Stage.KV_CACHE_VIEW
+    assert result.error.message == "shape '[18662, 64, 576]' is invalid for input of size 783505408"
+    assert result.error.facts["allocated_bytes_per_token"] == 656
+    assert result.error.facts["viewed_bytes_per_token"] == 576
+    raised = planned(SKIP, "0.25.1")
+    assert raised.error is not None
+    assert raised.error.stage is Stage.KV_CACHE_VIEW
+    assert raised.capacity is not None
+    assert raised.capacity.num_blocks == 9_331
+    assert raised.skip.ignored_layers == (0, 1)
+
+
+def test_a_skipped_layer_is_canonicalised_back_on_sm120() -> None:
+    result = planned(
+        "deepseek-ai/DeepSeek-V3.2 --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0", "0.33.0", "rtx5090"
+    )
+    assert result.skip.canonicalised_layers == (0,)
+    main = [layer for layer in result.layers if layer.role == "attention"]
+    assert {layer.cache_dtype for layer in main} == {"fp8_ds_mla"}
+
+
+@pytest.mark.parametrize(("release", "backend"), [("0.30.0", None), ("0.31.0", "FLASHINFER_MLA_SPARSE_SM90")])
+def test_fp8_e4m3_on_h200_finds_a_sparse_backend_from_0_31(release: str, backend: str | None) -> None:
+    result = planned("zai-org/GLM-5.2-FP8 --kv-cache-dtype fp8_e4m3 -tp 8", release)
+    if backend is None:
+        assert result.error is not None
+        assert result.error.code == "no_backend"
+        assert "fp8" in result.backends[-1].dtypes_with_backend
+    else:
+        assert {layer.backend for layer in result.layers if layer.role == "attention"} == {backend}
+
+
+def test_auto_becomes_fp8_on_b200_from_0_32() -> None:
+    before = planned("zai-org/GLM-5.2-FP8 -tp 8", "0.31.0", "b200")
+    after = planned("zai-org/GLM-5.2-FP8 -tp 8", "0.32.0", "b200")
+    assert before.settings is not None
+    assert after.settings is not None
+    assert (before.settings.cache_dtype, after.settings.cache_dtype) == ("auto", "fp8_e4m3")
+
+
+def test_the_sliding_reserve_counts_batches_in_flight_from_0_26() -> None:
+    # gpt-oss-120b, 18 sliding and 18 full layers: the reserve of 128 - 1 + 8,192 tokens becomes 128 - 1 + 16,384.
+    def of(release: str) -> tuple[int | None, float | None]:
+        capacity = planned("openai/gpt-oss-120b", release, memory=40 * GIB).capacity
+        assert capacity is not None
+        return capacity.tokens, capacity.max_concurrency
+
+    assert of("0.19.1")[0] == 582_528
+    assert of("0.25.1")[0] == 1_095_405
+    assert of("0.26.0")[0] == 1_034_609
+
+
+def test_a_pool_too_small_names_the_longest_request() -> None:
+    result = planned("meta-llama/Llama-3.1-8B --max-model-len 131072", "0.33.0", memory=4 * GIB)
+    assert result.error is not None
+    assert result.error.code == "pool_too_small"
+    # 4 GiB hold 2,048 blocks of 32 x 65,536 bytes; one is the null block, so 2,047 x 16 tokens fit.
+    assert result.capacity is not None
+    assert result.capacity.num_blocks == 2_048
+    assert result.capacity.longest_request_tokens == 32_752
+
+
+def test_the_null_block_counts_from_0_29() -> None:
+    older = planned("meta-llama/Llama-3.1-8B --max-model-len 131072", "0.28.0", memory=4 * GIB)
+    assert older.capacity is not None
+    assert older.capacity.longest_request_tokens == 32_768
+
+
+def test_automatic_length_fits_the_pool() -> None:
+    result = planned("meta-llama/Llama-3.1-8B --max-model-len auto", "0.33.0", memory=4 * GIB)
+    assert result.ok
+    assert result.capacity is not None
+    assert result.capacity.max_model_len == 32_752
+
+
+def test_pipeline_stages_share_the_smallest_number_of_blocks() -> None:
+    # 62 layers over 3 stages: 20 each, and the two left over go to the middle and then to the first.
+    result = planned("google/gemma-3-27b-it -pp 3", "0.33.0")
+    assert sorted({layer.rank for layer in result.layers}) == [0, 1, 2]
+    assert [sum(layer.rank == rank for layer in result.layers) for rank in range(3)] == [21, 21, 20]
+
+
+def test_a_refused_option_is_the_outcome() -> None:
+    result = planned("meta-llama/Llama-3.1-8B --kv-cache-dtype int8", "0.32.0")
+    assert result.error is not None
+    assert result.error.stage is Stage.OPTIONS
+    assert result.layers == ()
+
+
+def test_the_trace_names_history_entries() -> None:
+    result = planned(SKIP, "0.33.0")
+    named = {step.behaviour.name for step in result.trace if step.behaviour is not None}
+    assert {"SKIP_LIST_ALIGNS_BLOCK_SIZE", "FP8_DS_MLA_BY_BACKEND"} <= named
+
+
+def test_falcon_layers_never_see_the_cache_config() -> None:
+    result = planned("tiiuae/falcon-7b-instruct --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0 1", "0.31.0")
+    assert {layer.cache_dtype for layer in result.layers} == {"auto"}
+    assert {layer.storage_dtype for layer in result.layers} == {"bfloat16"}
+    # The launch still believes in fp8: the list raises the block size all the same.
+    assert {layer.block_size for layer in result.layers} == {32}
