@@ -18,7 +18,7 @@ from kvplan.engine.backends.forced import Forced, different_values, heterogeneou
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.checks import attention
-from kvplan.engine.checks.cache_methods import check_scheme, refuses_e5m2
+from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
@@ -244,8 +244,6 @@ class _RankBuilder:
     def _check_scales(self, layer: LayerGeometry, cache_dtype: str) -> None:
         """What the checkpoint's KV cache method refuses, if the layer gets one."""
         method = self.config.quantization_method
-        if layer.kind is not Kind.MLA:
-            check_scheme(method, self.quantization, layer.name, self.release)
         if cache_dtype == "fp8_e5m2" and refuses_e5m2(
             method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
         ):

@@ -108,11 +108,6 @@ FP8_MOE_BLOCKS_ARE_REFINED = Behaviour(
     since="0.29.0",
     where="model_executor/layers/quantization/fp8.py",
 )
-MOE_SHARD_SPANS_DATA_PARALLEL = Behaviour(
-    "MOE_SHARD_SPANS_DATA_PARALLEL",
-    "without expert parallelism the experts' weights are split over tensor times data parallel ranks",
-    where="model_executor/layers/fused_moe/config.py",
-)
 QUANTIZE_FP8_IS_ONLINE = Behaviour(
     "QUANTIZE_FP8_IS_ONLINE",
     "--quantization fp8 on an unquantised checkpoint is the online method, which brings no KV cache method; before, "
@@ -149,10 +144,4 @@ MLA_SELECTS_BEFORE_SCALES = Behaviour(
     "an MLA layer chooses its backend before it looks at the checkpoint's KV cache method",
     since="0.18.1",
     where="model_executor/layers/attention/mla_attention.py",
-)
-KV_SCHEME_NEEDS_BITS_AND_TYPE = Behaviour(
-    "KV_SCHEME_NEEDS_BITS_AND_TYPE",
-    "a compressed-tensors kv_cache_scheme must be of 8 bits and of type float; before, one of both was enough",
-    since="0.24.0",
-    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
 )

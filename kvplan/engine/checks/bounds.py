@@ -104,6 +104,18 @@ def _hold(bound: Bound, value: Any) -> None:
     )
 
 
+def check_data_parallel(launch: Launch) -> None:
+    """Before the sizes had bounds, a data-parallel size of 0 failed on the rank that it leaves no room for."""
+    if launch.get("data_parallel_size") == 0:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            "data_parallel_rank (0) must be in the range [0, 0)",
+            exception="ValidationError",
+            facts={"option": "--data-parallel-size", "value": 0},
+        )
+
+
 def check_gpu_count(launch: Launch, world_size: int) -> None:
     """vLLM starts its workers on this node unless told otherwise: `world_size` ranks need as many GPUs.
 
@@ -120,5 +132,5 @@ def check_gpu_count(launch: Launch, world_size: int) -> None:
         "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n- multiprocessing, set "
         "'--nnodes' appropriately.",
         exception="ValidationError",
-        facts={"option": "--tensor-parallel-size", "world_size": world_size, "count": count},
+        facts={"option": "--tensor-parallel-size", "ranks": world_size, "gpus": count},
     )

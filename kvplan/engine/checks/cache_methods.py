@@ -10,13 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.engine.cache_dtype import modelopt_cache_dtype
-from kvplan.engine.stop import stop
-from kvplan.engine.values import Stage
 from kvplan.history import cache, checks
 from kvplan.releases import Release
 
 _FP8 = frozenset({"fp8", "deepseek_v4_fp8", "ptpc_fp8", "quark"})
-_STRATEGIES = ("tensor", "attn_head")
 _MODELOPT = frozenset({"modelopt", "modelopt_fp4", "modelopt_mxfp8"})
 
 
@@ -40,36 +37,3 @@ def refuses_e5m2(method: str | None, section: Mapping[str, Any] | None, *, mla: 
     if method == "fp8" and section is None:
         return not release.has(checks.QUANTIZE_FP8_IS_ONLINE)
     return method in _FP8
-
-
-def check_scheme(method: str | None, section: Mapping[str, Any] | None, layer: str, release: Release) -> None:
-    """Raises StartupStops for a compressed-tensors `kv_cache_scheme` that vLLM's KV cache method does not take."""
-    scheme = None if section is None or method != "compressed-tensors" else section.get("kv_cache_scheme")
-    if not isinstance(scheme, Mapping):
-        return
-    bits, kind, strategy = scheme.get("num_bits"), scheme.get("type"), scheme.get("strategy")
-    wrong = (kind != "float", bits != 8)
-    problem = None
-    if any(wrong) if release.has(checks.KV_SCHEME_NEEDS_BITS_AND_TYPE) else all(wrong):
-        problem = (
-            "Currently supported kv cache quantization is num_bits=8, type=float, however received "
-            f"num_bits={bits}, type={kind}"
-        )
-    elif strategy not in _STRATEGIES:
-        problem = (
-            "Invalid strategy for compressed-tensors KV cache. Expected strategies: "
-            f"{_STRATEGIES}, found strategy: {strategy}"
-        )
-    elif not scheme.get("symmetric"):
-        problem = (
-            "Only support symmetric scaling factor for compressed-tensors KV cache. However found symmetric: "
-            f"{scheme.get('symmetric')}"
-        )
-    if problem is not None:
-        raise stop(
-            Stage.LAYERS,
-            "kv_scheme_unsupported",
-            problem,
-            exception="NotImplementedError",
-            facts={"layer": layer, "scheme": dict(scheme)},
-        )

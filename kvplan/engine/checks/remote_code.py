@@ -38,14 +38,11 @@ _CLASSES_OF_VLLM: Mapping[str, tuple[str | None, str | None]] = {
     "jais": (None, "0.22.1"),
     "k3_dspark": ("0.27.1", None),
     "kimi_k2": ("0.18.1", None),
-    "kimi_k25": (None, None),
     "kimi_k3": ("0.27.1", None),
-    "kimi_linear": (None, None),
     "kimi_vl": (None, None),
     "medusa": (None, "0.32.0"),
     "midashenglm": (None, None),
     "minimax_m3_mtp": ("0.24.0", None),
-    "minimax_m3_vl": ("0.24.0", None),
     "mlp_speculator": (None, "0.32.0"),
     "moondream3": ("0.21.0", None),
     "musespark1x_text": ("0.33.0", None),
@@ -56,7 +53,6 @@ _CLASSES_OF_VLLM: Mapping[str, tuple[str | None, str | None]] = {
     "speculators": (None, None),
     "step3_text": (None, None),
     "step3_vl": (None, None),
-    "step3p5": (None, None),
     "step5": ("0.33.0", None),
     "step5_vl": ("0.33.0", None),
     "tarsier2": (None, "0.24.0"),
@@ -68,6 +64,10 @@ _CLASSES_OF_VLLM: Mapping[str, tuple[str | None, str | None]] = {
 """Model types that vLLM brings a config class for and transformers may not, with the releases that do."""
 
 
+_ALSO_IN_TRANSFORMERS = frozenset({"kimi_linear", "minimax_m3_vl", "qwen3_asr"})
+"""Model types that kvplan reads by its own conventions although transformers has a class for them."""
+
+
 def check(checkpoint: Checkpoint, launch: Launch) -> None:
     """Raises StartupStops where vLLM wants --trust-remote-code to read the config."""
     if launch.get("trust_remote_code"):
@@ -76,7 +76,8 @@ def check(checkpoint: Checkpoint, launch: Launch) -> None:
     if not isinstance(mapped, Mapping) or not mapped.get("AutoConfig"):
         return
     listed = _CLASSES_OF_VLLM.get(checkpoint.model_type)
-    if checkpoint.normalised_by != "conventions" and listed is None:
+    unknown = checkpoint.normalised_by == "conventions" and checkpoint.model_type not in _ALSO_IN_TRANSFORMERS
+    if not unknown and listed is None:
         return
     if listed is not None and launch.release.within(*listed):
         return
