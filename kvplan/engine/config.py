@@ -112,6 +112,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     method = quantisation.verify(checkpoint, launch)
     bounds.check(launch, bounds.ENGINE_BOUNDS)
     bounds.check_data_parallel(launch)
+    bounds.check_division(launch)
     tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
     bounds.check_gpu_count(launch, tensor * pipeline)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.launch.values import Launch
 
 
@@ -102,6 +103,24 @@ def _hold(bound: Bound, value: Any) -> None:
         exception="ValidationError",
         facts={"option": option, "value": value},
     )
+
+
+def check_division(launch: Launch) -> None:
+    """Before the sizes had bounds, a block size of 0 or less and a tensor-parallel size of 0 failed in a division."""
+    if launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        return
+    tensor, block = launch.get("tensor_parallel_size"), launch.get("block_size")
+    if tensor == 0:
+        raise _division(Stage.PARALLEL, "integer modulo by zero", "--tensor-parallel-size", tensor)
+    if block == 0:
+        raise _division(Stage.CAPACITY, "integer division or modulo by zero", "--block-size", block)
+    if block is not None and block < 0:
+        raise _division(Stage.CAPACITY, "integer modulo by zero", "--block-size", block)
+
+
+def _division(stage: Stage, message: str, option: str, value: int) -> StartupStops:
+    facts = {"option": option, "value": value}
+    return stop(stage, "invalid_value", message, exception="ZeroDivisionError", facts=facts)
 
 
 def check_data_parallel(launch: Launch) -> None:
