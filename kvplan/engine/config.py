@@ -110,9 +110,10 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
     method = quantisation.verify(checkpoint, launch)
+    bounds.check_length(launch, max_model_len)
     bounds.check(launch, bounds.ENGINE_BOUNDS)
     bounds.check_data_parallel(launch)
-    bounds.check_division(launch)
+    bounds.check_tensor_division(launch)
     tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
     bounds.check_gpu_count(launch, tensor * pipeline)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)

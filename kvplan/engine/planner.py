@@ -16,7 +16,7 @@ from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.checks import quantisation, remote_code, weights
+from kvplan.engine.checks import bounds, quantisation, remote_code, weights
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -99,6 +99,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
         quantisation.check_support(
             checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
         )
+    bounds.check_block_division(launch)
     with _noted(progress):
         weights.check(checkpoint, geometry, config, feed_forward=False)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)

@@ -4,7 +4,7 @@ from kvplan.releases import Behaviour
 
 SIZES_BOUNDED_BY_FIELD = Behaviour(
     "SIZES_BOUNDED_BY_FIELD",
-    "--block-size and the parallel sizes must be at least 1, refused by the config classes themselves",
+    "--block-size, --max-model-len and the parallel sizes must be at least 1, refused by the config classes themselves",
     since="0.23.0",
     where="config/parallel.py",
 )

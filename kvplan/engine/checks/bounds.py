@@ -105,17 +105,31 @@ def _hold(bound: Bound, value: Any) -> None:
     )
 
 
-def check_division(launch: Launch) -> None:
-    """Before the sizes had bounds, a block size of 0 or less and a tensor-parallel size of 0 failed in a division."""
-    if launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+def check_length(launch: Launch, max_model_len: int) -> None:
+    """Newer releases want a positive length; older ones fail on the batch size that they derive from it."""
+    if max_model_len < 1 and launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_model_len must be a positive integer, got int: {max_model_len}. Example: max_model_len=2048",
+            exception="ValidationError",
+            facts={"option": "--max-model-len", "value": max_model_len},
+        )
+
+
+def check_tensor_division(launch: Launch) -> None:
+    """Before the sizes had bounds, a tensor-parallel size of 0 failed where the heads are divided by it."""
+    if launch.get("tensor_parallel_size") == 0 and not launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        raise _division(Stage.PARALLEL, "integer modulo by zero", "--tensor-parallel-size", 0)
+
+
+def check_block_division(launch: Launch) -> None:
+    """A block size of 0 or less fails where the blocks are counted, also only before it had a bound."""
+    size = launch.get("block_size")
+    if size is None or size > 0 or launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
         return
-    tensor, block = launch.get("tensor_parallel_size"), launch.get("block_size")
-    if tensor == 0:
-        raise _division(Stage.PARALLEL, "integer modulo by zero", "--tensor-parallel-size", tensor)
-    if block == 0:
-        raise _division(Stage.CAPACITY, "integer division or modulo by zero", "--block-size", block)
-    if block is not None and block < 0:
-        raise _division(Stage.CAPACITY, "integer modulo by zero", "--block-size", block)
+    message = "integer modulo by zero" if size < 0 else "integer division or modulo by zero"
+    raise _division(Stage.CAPACITY, message, "--block-size", size)
 
 
 def _division(stage: Stage, message: str, option: str, value: int) -> StartupStops:
