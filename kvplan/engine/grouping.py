@@ -10,22 +10,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    attention_token_bytes,
     can_merge,
     ceil_div,
     same_type,
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity
+from kvplan.history import blocks, capacity, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
+
+LOCAL = (SlidingWindowSpec, ChunkedLocalAttentionSpec)
+"""Specs of layers that see a part of the text, which a switched-off hybrid manager allocates as full attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +121,9 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
-        packed = _packed(specs)
-        if packed is not None:
-            return Grouping(packed, (*steps, _step("mixed pages packed side by side in a block")))
+        side_by_side = _packed(specs)
+        if side_by_side is not None:
+            return Grouping(side_by_side, (*steps, _step("mixed pages packed side by side in a block")))
     try:
         unified = _unify_pages(specs, release)
     except _Refused:
@@ -159,12 +165,12 @@ def _promote(specs: Specs, release: Release) -> Specs:
         return specs
     full = [spec for spec in listed if isinstance(spec, FullAttentionSpec)]
     promoted: dict[str, LayerSpec] = dict(specs)
-    if full and any(isinstance(spec, SlidingWindowSpec) for spec in listed):
+    if full and any(isinstance(spec, LOCAL) for spec in listed):
         sizes = {spec.block_size for spec in full}
         common = next(iter(sizes)) if len(sizes) == 1 else None
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
         for name, spec in specs.items():
-            if isinstance(spec, SlidingWindowSpec):
+            if isinstance(spec, LOCAL):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
     listed = list(promoted.values())
     if not (_mergeable(listed) or same_type(listed)):
@@ -177,16 +183,27 @@ def _promote(specs: Specs, release: Release) -> Specs:
     return promoted
 
 
-def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> FullAttentionSpec:
-    keeps = release.has(blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
+def _as_full(
+    spec: SlidingWindowSpec | ChunkedLocalAttentionSpec, block_size: int, release: Release
+) -> FullAttentionSpec:
+    chunked = isinstance(spec, ChunkedLocalAttentionSpec)
+    keeps = release.has(blocks.PROMOTED_CHUNKS_KEEP_MODE if chunked else blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
     value_head = spec.head_size_v if keeps and spec.head_size_v is not None else spec.head_size
     padded = spec.page_size_padded
     if padded is not None and release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE):
         padded = max(padded, spec.token_bytes * block_size)
     mode = spec.quant_mode if keeps or spec.quant_mode is None else "NONE"
     token_bytes = spec.token_bytes
-    if not keeps and spec.head_size_v is not None:
-        token_bytes = spec.token_bytes // (spec.head_size + spec.head_size_v) * 2 * spec.head_size
+    if release.has(packed.PAGE_FORMULA_IN_SPEC):
+        token_bytes = attention_token_bytes(
+            release,
+            num_kv_heads=spec.num_kv_heads,
+            head_size=spec.head_size,
+            head_size_v=value_head,
+            dtype=spec.dtype,
+            sliding=False,
+            quant_mode=mode,
+        )
     return FullAttentionSpec(
         block_size=block_size,
         num_kv_heads=spec.num_kv_heads,
@@ -198,6 +215,7 @@ def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> Full
         page_size_padded=padded,
         indexes_by_block_stride=spec.indexes_by_block_stride,
         sliding_window=spec.sliding_window,
+        chunk_size=spec.chunk_size if isinstance(spec, ChunkedLocalAttentionSpec) else None,
     )
 
 
@@ -210,8 +228,10 @@ def _unify_pages(specs: Specs, release: Release) -> Specs:
         if page == largest:
             unified[name] = spec
             continue
-        if largest % page == 0:
-            grown: LayerSpec = replace(spec, block_size=spec.block_size * (largest // page))
+        if isinstance(spec, MambaSpec) and release.has(state.STATE_PAGES_PADDED):
+            grown: LayerSpec = replace(spec, page_size_padded=largest)
+        elif largest % page == 0:
+            grown = replace(spec, block_size=spec.block_size * (largest // page))
         elif _may_pad(spec, release):
             grown = replace(spec, page_size_padded=largest)
         else:

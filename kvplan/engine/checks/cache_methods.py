@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engine.cache_dtype import modelopt_cache_dtype
 from kvplan.history import cache, checks
 from kvplan.releases import Release
 
@@ -29,7 +28,7 @@ def refuses_e5m2(method: str | None, section: Mapping[str, Any] | None, *, mla: 
     if mla:
         return False
     if method == "modelopt_mixed":
-        return modelopt_cache_dtype(section, release) is not None
+        return _declares_cache(section)
     if method == "compressed-tensors":
         if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
             return section is not None and section.get("kv_cache_scheme") is not None
@@ -37,3 +36,12 @@ def refuses_e5m2(method: str | None, section: Mapping[str, Any] | None, *, mla: 
     if method == "fp8" and section is None:
         return not release.has(checks.QUANTIZE_FP8_IS_ONLINE)
     return method in _FP8
+
+
+def _declares_cache(section: Mapping[str, Any] | None) -> bool:
+    """Whether a ModelOpt checkpoint of mixed precision says that its cache is quantised."""
+    if section is None:
+        return False
+    inner = section.get("quantization", section)
+    sections = (inner, section) if isinstance(inner, Mapping) else (section,)
+    return any(each.get("kv_cache_quant_algo") or each.get("kv_cache_scheme") for each in sections)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import chunked, encoder_decoder, gemma, general, latent, mixed, states, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
+    "cohere_asr": encoder_decoder.cohere_asr,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
     "falcon": mixed.falcon,
+    "fireredlid": encoder_decoder.fireredlid,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
@@ -26,20 +28,39 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
-    "granite_hybrid": mixed.granite_hybrid,
+    "granite_hybrid": states.granite_hybrid,
     "hy_v4": latent.hy_v4,
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
+    "llama4": chunked.llama4,
     "longcat": latent.longcat,
     "mimo_v2": mixed.mimo_v2,
     "minimax_m3": mixed.minimax_m3,
     "nemotron_nas": mixed.nemotron_nas,
+    "nemotron_parse": encoder_decoder.nemotron_parse,
+    "nemotron_parse_prefix": encoder_decoder.nemotron_parse_prefix,
     "openpangu": latent.openpangu,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
     "transformers": transformers_backend.layers,
+    "alice_ai": states.alice,
+    "bailing_v2_5": states.bailing_v2_5,
+    "bailing_v3": states.bailing_v3,
+    "bamba": states.bamba,
+    "delta": states.delta,
+    "falcon_h1": states.falcon_h1,
+    "jamba": states.jamba,
+    "kimi": states.kimi,
+    "lfm2": states.lfm2,
+    "mamba": states.mamba,
+    "mamba2": states.mamba2,
+    "minimax_text": states.minimax,
+    "nemotron_h": states.nemotron_h,
+    "plamo2": states.plamo2,
+    "zamba2": states.zamba2,
+    "whisper": encoder_decoder.whisper,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 
