@@ -16,10 +16,12 @@ from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.checks import attention
+from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
-from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
@@ -29,7 +31,7 @@ from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
-from kvplan.history import cache
+from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
@@ -255,7 +257,7 @@ class _RankBuilder:
         self.trail = trail
         self.rank = rank
         self.scheme = compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
+        self.quantization = checkpoint.quantization
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
         self.states: dict[State, BuiltState] = {}
@@ -283,17 +285,11 @@ class _RankBuilder:
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
+        if layer.kind is Kind.MLA and not self.release.has(checks.MLA_SELECTS_BEFORE_SCALES):
+            self._check_scales(layer, asked, query, layer.own_backend or "")
         backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if layer.kind in HEADED and self.scheme is not None:
-            check_scheme(self.scheme, layer.name, backend, query, self.release)
-        if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
-            raise stop(
-                Stage.LAYERS,
-                "invalid_value",
-                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
-            )
+        self._construct(layer, backend, cache_dtype, query)
         check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
         if layer.shares_cache_of is not None:
             return []
@@ -312,6 +308,29 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
+        """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""
+        if layer.kind is Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+        attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        if layer.kind is not Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+
+    def _check_scales(self, layer: LayerGeometry, cache_dtype: str, query: BackendQuery, backend: str) -> None:
+        """What the checkpoint's KV cache method refuses, if the layer gets one."""
+        method = self.config.quantization_method
+        if layer.kind in HEADED and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
+        if cache_dtype == "fp8_e5m2" and refuses_e5m2(
+            method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
+        ):
+            raise stop(
+                Stage.LAYERS,
+                "e5m2_with_scales",
+                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name, "method": method},
+            )
 
     def _number(self, layer: LayerGeometry) -> int | None:
         """The decoder layer that `layer` is, None for a layer of the draft."""
