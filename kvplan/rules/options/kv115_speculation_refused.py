@@ -54,6 +54,8 @@ def _fix(error: StartupError) -> str:
     if "Unexpected" in error.message:
         close = nearest(key, tuple(KEYS))
         return f"write {close} for {key}" if close is not None else f"leave the key {key} out"
+    if key == "speculative_config":
+        return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
     if key == "method" and value in METHODS:
         return f"another method: {_have(METHODS[str(value)])}"
     if key == "method":
