@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.dtypes import CACHE_DTYPES, known
+from kvplan.engine import boundary, state_options
+from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.errors import InputError
-from kvplan.history import capacity
+from kvplan.history import capacity, state
 from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
@@ -82,7 +84,17 @@ class EngineConfig:
     cache_layout_wish: str | None
     pipeline_partition: str | None
     speculation: Speculation | None = None
+    state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
+
+    @property
+    def block_size_at_selection(self) -> int | None:
+        """The block size (tokens) that backends are asked about: the operator's, raised over a hybrid's state where
+        that happens while the config is checked."""
+        raised = self.state.attention_block_size
+        if raised is None or (self.user_block_size is None and self.release.has(state.HYBRID_BLOCK_RESET)):
+            return self.user_block_size
+        return raised
 
     @property
     def num_speculative_tokens(self) -> int:
@@ -112,6 +124,8 @@ def validate(
     _refuse_unemulated(launch)
     steps: list[Step] = []
     cache_dtype = _cache_dtype(launch)
+    skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
+    steps += boundary_steps
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
@@ -130,8 +144,19 @@ def validate(
         )
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
+    prefix_caching = _prefix_caching(launch, geometry)
+    states = state_options.resolve(
+        checkpoint,
+        launch,
+        geometry,
+        prefix_caching=prefix_caching,
+        max_model_len=max_model_len,
+        user_block_size=_value(launch, "block_size"),
+        speculative_tokens=0 if speculation is None else speculation.tokens,
+    )
+    steps += states.steps
     runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
-    async_scheduling = _async_scheduling(launch, geometry, speculation, runner)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner, states.cache_mode)
     limit = _draft_limit(speculation, runner, release)
     if limit is not None and limit < max_model_len:
         max_model_len = limit
@@ -151,13 +176,13 @@ def validate(
         hardware=hardware,
         model_dtype=model_dtype,
         requested_cache_dtype=cache_dtype,
-        skip_tokens=tuple(_value(launch, "kv_cache_dtype_skip_layers") or ()),
+        skip_tokens=skip_tokens,
         user_block_size=_value(launch, "block_size"),
         max_model_len=max_model_len,
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
-        prefix_caching=_prefix_caching(launch, geometry),
+        prefix_caching=prefix_caching,
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
@@ -170,15 +195,23 @@ def validate(
         num_gpu_blocks_override=_value(launch, "num_gpu_blocks_override"),
         kv_cache_memory_bytes=_value(launch, "kv_cache_memory_bytes"),
         attention_backend=_attention_option(launch, "backend"),
-        flash_attn_version=_attention_option(launch, "flash_attn_version"),
+        flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,
+        state=states,
         steps=tuple(steps),
     )
+
+
+def _speculative_tokens(launch: Launch) -> int:
+    """`num_speculative_tokens` of the speculative config, 0 without one."""
+    wished = launch.get("speculative_config")
+    tokens = wished.get("num_speculative_tokens") if isinstance(wished, Mapping) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else 0
 
 
 def _value(launch: Launch, name: str) -> Any:
@@ -218,12 +251,36 @@ def _cache_dtype(launch: Launch) -> str:
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
-    if next(row for row in CACHE_DTYPES if row.name == value).packed:
-        raise InputError(
-            f"--kv-cache-dtype {value}: kvplan does not emulate this packed cache layout yet; "
-            f"it knows {', '.join(row.name for row in CACHE_DTYPES if not row.packed)}"
-        )
     return value
+
+
+def _skip_tokens(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, cache_dtype: str
+) -> tuple[tuple[str, ...], list[Step]]:
+    """The skip list, with the layers that the cache dtype itself adds, and the step that says so."""
+    given = tuple(_value(launch, "kv_cache_dtype_skip_layers") or ())
+    if not boundary.applies(cache_dtype):
+        return given, []
+    tokens = boundary.skip_tokens(given, cache_dtype, checkpoint, is_hybrid=geometry.is_hybrid, release=launch.release)
+    added = [token for token in tokens if token not in given]
+    if not added:
+        return tokens, []
+    why = f"{cache_dtype} keeps the layers at both ends of the model in the model's dtype"
+    step = Step(
+        Stage.OPTIONS,
+        "cache.skip_list",
+        " ".join(tokens),
+        why,
+        layers=tuple(sorted(map(int, added))),
+        option="--kv-cache-dtype",
+    )
+    return tokens, [step]
+
+
+def _flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
+    """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
+    asked: int | None = _attention_option(launch, "flash_attn_version")
+    return boundary.FLASH_ATTENTION if boundary.applies(cache_dtype) else asked
 
 
 def _config_dtype(checkpoint: Checkpoint) -> str:
@@ -471,7 +528,7 @@ def _model_runner(
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
@@ -481,10 +538,15 @@ def _model_runner(
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str) -> bool:
-    """On unless switched off; pooling models, some speculation and executors without support go without."""
+def _async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
     asked = launch.get("async_scheduling")
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
     if asked is not None:
         if asked and hindrance is not None:
             raise stop(
@@ -514,7 +576,11 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    return not geometry.is_hybrid
+    if geometry.is_attention_free:
+        return False
+    return not geometry.is_hybrid or (
+        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
 
 
 def _hybrid_manager_disabled(launch: Launch) -> bool:

@@ -8,21 +8,22 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
@@ -40,6 +41,7 @@ class BuiltLayer:
     rank: int
     cache_dtype: str | None
     storage: str
+    """Dtype of the cache's elements; of a state, that of its first tensor."""
     quant_mode: str | None
     backend: str
     query: BackendQuery
@@ -48,6 +50,7 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    state: BuiltState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,12 @@ def build(
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
     """The layers, those of `rank` with what became of its launch-wide cache dtype."""
-    return [layer if layer.rank != rank else replace(layer, run_cache_dtype=run_cache_dtype) for layer in built]
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
 
 
 def _draft(
@@ -241,16 +249,19 @@ class _RankBuilder:
         self.run_cache_dtype = cache_dtype
         self.trail = trail
         self.rank = rank
-        self.scheme = _compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = _refuses_e5m2(checkpoint.quantization, self.release)
+        self.scheme = compressed_tensors_scheme(checkpoint.quantization)
+        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
+        self.states: dict[State, BuiltState] = {}
 
     def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.STATE:
+            return [self._state(layer)]
         window = layer.sliding_window
         if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
@@ -264,8 +275,10 @@ class _RankBuilder:
             )
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
+        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
         if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
             raise stop(
                 Stage.LAYERS,
@@ -294,6 +307,40 @@ class _RankBuilder:
     def _number(self, layer: LayerGeometry) -> int | None:
         """The decoder layer that `layer` is, None for a layer of the draft."""
         return layer.index if self.draft is None else None
+
+    def _state(self, layer: LayerGeometry) -> BuiltLayer:
+        """A state is stored in dtypes of its own, whatever the cache dtype; its backend is never chosen."""
+        if layer.state is None or layer.own_backend is None:
+            raise ValueError(f"{layer.name} is a state layer without a state")
+        config = self.config
+        if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
+            self._note_ignored(layer, "none (a state)")
+        built = self.states.get(layer.state)
+        if built is None:
+            built = self.states[layer.state] = build_state(
+                layer.state,
+                config.state,
+                self.release,
+                tensor=self.split.tensor,
+                model_dtype=config.model_dtype,
+                hardware=config.hardware,
+            )
+        return BuiltLayer(
+            geometry=layer,
+            rank=self.rank,
+            cache_dtype=None,
+            storage=built.dtypes[0],
+            quant_mode=None,
+            backend=layer.own_backend,
+            query=BackendQuery(
+                capability=config.hardware.capability, head_size=layer.head_size, dtype=config.model_dtype
+            ),
+            sliding_window=None,
+            num_kv_heads=0,
+            skipped=False,
+            run_cache_dtype=self.run_cache_dtype,
+            state=built,
+        )
 
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
@@ -345,17 +392,7 @@ class _RankBuilder:
         )
         if not honours:
             if index_token in tokens:
-                self.trail.used_tokens.add(index_token)
-                if self.draft is None:
-                    self.trail.ignored[layer.index] = None
-                self.trail.note(
-                    self._number(layer),
-                    "layer.cache_dtype",
-                    asked,
-                    f"the skip list names it, but {layer.layer_class} does not look at the list",
-                    "--kv-cache-dtype-skip-layers",
-                    cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
-                )
+                self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
@@ -376,6 +413,20 @@ class _RankBuilder:
             "--kv-cache-dtype-skip-layers",
         )
         return "auto", True
+
+    def _note_ignored(self, layer: LayerGeometry, kept: str) -> None:
+        """The skip list names a layer whose class does not look at it."""
+        self.trail.used_tokens.add(str(layer.index))
+        if self.draft is None:
+            self.trail.ignored[layer.index] = None
+        self.trail.note(
+            self._number(layer),
+            "layer.cache_dtype",
+            kept,
+            f"the skip list names it, but {layer.layer_class} does not look at the list",
+            "--kv-cache-dtype-skip-layers",
+            cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
+        )
 
     def _dtype_without_config(self, layer: LayerGeometry) -> str:
         """The cache dtype of a layer that the model's code builds without the cache config."""
@@ -402,7 +453,7 @@ class _RankBuilder:
             dtype=config.model_dtype,
             kv_cache_dtype=asked,
             run_cache_dtype=self.run_cache_dtype,
-            block_size=config.user_block_size,
+            block_size=config.block_size_at_selection,
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
@@ -420,6 +471,7 @@ class _RankBuilder:
             num_kv_heads=1 if mla else self.split.heads(layer.num_kv_heads),
             latent=layer.latent,
             is_hybrid=self.geometry.is_hybrid,
+            state_cache_float32="float32" in (config.state.cache_dtype, config.state.recurrent_dtype),
             logits_soft_cap=self.geometry.logits_soft_cap,
             model_head_size=self.geometry.head_size,
             model_num_heads=self.geometry.num_attention_heads // self.split.tensor,
@@ -430,6 +482,12 @@ class _RankBuilder:
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
 
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
+
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)
         if decision is None:
@@ -437,9 +495,11 @@ class _RankBuilder:
             decision = self.decisions[query] = choose(query, self.release)
         self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
         if decision.backend is None:
+            outside = query.kv_cache_dtype in ROCM_ONLY
+            code = "layout_outside_cuda" if outside else "no_backend"
             raise stop(
                 Stage.BACKEND,
-                "invalid_backend" if query.wanted is not None else "no_backend",
+                "invalid_backend" if query.wanted is not None else code,
                 decision.error or "",
                 exception=decision.error_type or "ValueError",
                 facts={
@@ -518,23 +578,3 @@ def layer_index(name: str) -> int:
             facts={"layer": name, "numbers": tuple(numbers)},
         )
     return numbers[0]
-
-
-def _compressed_tensors_scheme(quantization: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The `kv_cache_scheme` of a compressed-tensors checkpoint, or None."""
-    if quantization is None or quantization.get("quant_method") != "compressed-tensors":
-        return None
-    scheme = quantization.get("kv_cache_scheme")
-    return scheme if isinstance(scheme, Mapping) else None
-
-
-def _refuses_e5m2(quantization: Mapping[str, Any] | None, release: Release) -> bool:
-    """Whether the checkpoint's quantisation brings a KV cache method, which refuses fp8_e5m2."""
-    if quantization is None:
-        return False
-    method = str(quantization.get("quant_method", ""))
-    if method == "compressed-tensors":
-        if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
-            return quantization.get("kv_cache_scheme") is not None
-        return True
-    return method in ("fp8", "fbgemm_fp8", "quark") or method.startswith("modelopt")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
+from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, state_blocks, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -87,6 +87,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+    modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
         launch,
@@ -98,13 +99,14 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config)
+    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
     if resolved.draft_keeps_auto:
         progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
@@ -148,8 +150,8 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
         return build_model(checkpoint, release)
     except Refused as refused:
         raise stop(
-            Stage.OPTIONS,
-            "unknown_architecture",
+            Stage(refused.stage),
+            "unknown_architecture" if refused.stage == "options" else "model_refused",
             refused.message,
             exception=refused.exception,
             facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
@@ -180,11 +182,11 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
-        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
     )
     if decision is None:
@@ -366,6 +368,9 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         spec_block_size=asked.block_size,
         spec_page_bytes=_page(asked),
         skipped=layer.skipped,
+        state_shapes=() if layer.state is None else layer.state.shapes,
+        state_dtypes=() if layer.state is None else layer.state.dtypes,
+        states_per_request=None if layer.state is None else layer.state.per_request,
         covered=exact,
     )
 

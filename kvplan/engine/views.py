@@ -17,10 +17,10 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import ITEM_BYTES
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.layers import BuiltLayer
-from kvplan.engine.specs import LayerSpec, MLAAttentionSpec
+from kvplan.engine.specs import AttentionSpec, LayerSpec, MambaSpec, MLAAttentionSpec, TQFullAttentionSpec
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
-from kvplan.history import blocks, cache
+from kvplan.history import blocks, cache, packed
 from kvplan.releases import Release
 
 Kernels = tuple[str, tuple[KernelBlockSize, ...]]
@@ -30,6 +30,8 @@ Kernels = tuple[str, tuple[KernelBlockSize, ...]]
 def kernel_block_size(group: CacheGroup, built: Mapping[str, BuiltLayer], release: Release, layout: str | None) -> int:
     """Tokens in the blocks that the kernels of `group` see. Raises StartupStops where its backends share none."""
     size = group.block_size
+    if isinstance(group.representative, MambaSpec):
+        return size
     interleaved = release.has(blocks.INTERLEAVED_BLOCKS_NOT_SPLIT) and layout is not None and is_block_outermost(layout)
     if interleaved:
         return size
@@ -69,6 +71,8 @@ def check_view(
 ) -> None:
     """Compare what is allocated for one layer with what its view covers. Raises StartupStops where they differ."""
     release = config.release
+    if isinstance(spec, MambaSpec):
+        return
     if release.has(cache.VIEW_DERIVED_FROM_SPEC):
         if spec.page_size_padded is not None and kernel_block != spec.block_size:
             raise stop(
@@ -123,11 +127,12 @@ def check_view(
         )
 
 
-def _view_dtype(layer: BuiltLayer, spec: LayerSpec, config: EngineConfig) -> str:
+def _view_dtype(layer: BuiltLayer, spec: AttentionSpec, config: EngineConfig) -> str:
     """The cache dtype string that the runner hands to the backend when it asks for the view's shape."""
     release = config.release
     if release.has(cache.VIEW_FOLLOWS_QUANT_MODE):
-        if spec.quant_mode == "NONE":
+        by_class = release.has(packed.TURBOQUANT_VIEW_BY_CLASS) and config.model_runner == "V2"
+        if spec.quant_mode == "NONE" and not (by_class and isinstance(spec, TQFullAttentionSpec)):
             return "auto"
         if config.model_runner == "V1" and isinstance(spec, MLAAttentionSpec) and spec.cache_dtype is not None:
             return spec.cache_dtype

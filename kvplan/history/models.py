@@ -140,3 +140,15 @@ OUT_OF_TREE_PLUGINS = Behaviour(
     since="0.19.1",
     where="model_executor/models/registry.py",
 )
+MIMO_V2_STORES_NARROW_VALUES = Behaviour(
+    "MIMO_V2_STORES_NARROW_VALUES",
+    "MiMo-V2 stores its values as narrow as they are, on a backend that it brings along; before, padded to the keys",
+    since="0.20.2",
+    where="model_executor/models/mimo_v2.py",
+)
+MIMO_V2_READS_CACHE_CONFIG = Behaviour(
+    "MIMO_V2_READS_CACHE_CONFIG",
+    "MiMo-V2 hands the cache config to its layers; before, cache dtype and skip list do not reach them",
+    since="0.32.0",
+    where="model_executor/models/mimo_v2.py",
+)

@@ -114,7 +114,7 @@ def test_backend_of_an_eagle_head(tmp_path: Path, version: str, spec: dict[str, 
 
 def test_draft_has_a_cache_dtype_of_its_own(tmp_path: Path) -> None:
     draft = _draft(tmp_path)
-    spec = {"method": "eagle3", "model": draft, "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"}
+    spec: dict[str, Any] = {"method": "eagle3", "model": draft, "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"}
     planned = _run("meta-llama/Llama-3.1-8B", **spec)
     head = planned.layers[-1]
     assert (head.cache_dtype, head.spec_page_bytes) == ("fp8", 16 * 8 * 256)
@@ -139,7 +139,7 @@ def test_eagle_1_takes_a_taken_name_on_a_later_stage(tmp_path: Path) -> None:
 
 
 def test_older_releases_want_drafts_that_pipeline(tmp_path: Path) -> None:
-    spec = {"method": "eagle3", "model": _draft(tmp_path), "num_speculative_tokens": 3}
+    spec: dict[str, Any] = {"method": "eagle3", "model": _draft(tmp_path), "num_speculative_tokens": 3}
     planned = _run("meta-llama/Llama-3.1-8B -pp 2", "0.29.0", **spec)
     assert planned.error is not None
     assert planned.error.code == "pipeline_unsupported"
@@ -252,7 +252,7 @@ def test_a_draft_that_was_not_read_is_named() -> None:
 
 
 def test_v2_serves_no_longer_requests_than_a_draft_model(tmp_path: Path) -> None:
-    spec = {
+    spec: dict[str, Any] = {
         "method": "draft_model",
         "model": _draft(tmp_path, architectures=["LlamaForCausalLM"], max_position_embeddings=8192, name="short"),
         "num_speculative_tokens": 3,

@@ -1,4 +1,4 @@
-"""KV215: a skip token reaches a layer of the draft."""
+"""KV218: a skip token reaches a layer of the draft."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kvplan.rules.cache.attention import SKIP_FLAG
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
-CODE = "KV215"
+CODE = "KV218"
 
 
 def check(plan: Plan) -> Iterator[Finding]:
