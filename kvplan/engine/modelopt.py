@@ -30,6 +30,7 @@ class _Algorithm:
     since: str | None = None
     older_form: bool = False
     older_form_since: str | None = None
+    method: str = "modelopt"
     required: tuple[str, ...] = ()
     """Fields that a nested section must have."""
 
@@ -37,14 +38,15 @@ class _Algorithm:
         return self.older_form and release.within(self.older_form_since, None)
 
 
+_NVFP4_FIELDS = ("group_size", "kv_cache_quant_algo", "exclude_modules")
 _ALGORITHMS = (
     _Algorithm("FP8", older_form=True),
     _Algorithm("FP8_PER_CHANNEL_PER_TOKEN", older_form=True),
     _Algorithm("FP8_PB_WO", older_form=True),
-    _Algorithm("NVFP4", older_form=True, required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("W4A16_NVFP4", since="0.21.0", required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("MXFP8", required=("kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("MIXED_PRECISION", since="0.17.1", older_form=True, older_form_since="0.33.0"),
+    _Algorithm("NVFP4", older_form=True, method="modelopt_fp4", required=_NVFP4_FIELDS),
+    _Algorithm("W4A16_NVFP4", since="0.21.0", method="modelopt_fp4", required=_NVFP4_FIELDS),
+    _Algorithm("MXFP8", method="modelopt_mxfp8", required=("kv_cache_quant_algo", "exclude_modules")),
+    _Algorithm("MIXED_PRECISION", since="0.17.1", older_form=True, older_form_since="0.33.0", method="modelopt_mixed"),
 )
 _BY_NAME = {row.name: row for row in _ALGORITHMS}
 
@@ -75,6 +77,17 @@ def check(checkpoint: Checkpoint, release: Release) -> None:
     if section(checkpoint, release) is None:
         return
     _check_algorithm(found if nested is None else nested, nested is not None, release)
+
+
+def method(checkpoint: Checkpoint, release: Release) -> str | None:
+    """vLLM's name for the ModelOpt method that serves the checkpoint's algorithm; None for other checkpoints."""
+    found = section(checkpoint, release)
+    if found is None:
+        return None
+    nested = found.get("quantization")
+    holder = nested if isinstance(nested, Mapping) else found
+    row = _BY_NAME.get(str(holder.get("quant_algo")).upper())
+    return "modelopt" if row is None else row.method
 
 
 def cache_dtype(checkpoint: Checkpoint, release: Release) -> str | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views
+from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views, weights
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -99,6 +99,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
+    weights.check(checkpoint, launch.hardware, launch.release)
     resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
     if resolved.draft_keeps_auto:

@@ -8,9 +8,10 @@ import pytest
 
 from kvplan.checkpoint.quantization import picked
 from kvplan.checkpoint.values import Checkpoint, Source
-from kvplan.engine import kv_scheme, modelopt
+from kvplan.engine import kv_scheme, modelopt, weights
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.stop import StartupStops
+from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
 
 OLDER_FORM = {"producer": {"name": "modelopt"}}
@@ -106,6 +107,36 @@ def test_modelopt_sections_refused(section: dict[str, Any], release: str, messag
 )
 def test_sections_accepted(section: dict[str, Any], release: str) -> None:
     modelopt.check(checkpoint(section), resolve(release))
+
+
+@pytest.mark.parametrize(
+    ("section", "gpu", "release", "least", "later"),
+    [
+        (newer("FP8"), "a100", "0.26.0", 89, "0.27.1"),
+        (older("FP8"), "a100", "0.16.0", 89, "0.27.1"),
+        (newer("MXFP8"), "h100", "0.19.1", 100, "0.20.2"),
+        (newer("MIXED_PRECISION"), "a100", "0.23.0", 89, "0.24.0"),
+        ({"quant_method": "mxfp4"}, "t4", "0.33.0", 80, None),
+        ({"quant_method": "fp8"}, "v100", "0.33.0", 75, None),
+    ],
+)
+def test_gpus_too_old(section: dict[str, Any], gpu: str, release: str, least: int, later: str | None) -> None:
+    with pytest.raises(StartupStops, match=f"Minimum capability: {least}") as stopped:
+        weights.check(checkpoint(section), parse_gpu(gpu), resolve(release))
+    assert stopped.value.error.facts["served_since"] == later
+
+
+@pytest.mark.parametrize(
+    ("section", "gpu", "release"),
+    [
+        (newer("FP8"), "a100", "0.27.1"),
+        (newer("NVFP4"), "a100", "0.16.0"),
+        ({"quant_method": "awq"}, "v100", "0.33.0"),
+        ({}, "v100", "0.33.0"),
+    ],
+)
+def test_gpus_new_enough(section: dict[str, Any], gpu: str, release: str) -> None:
+    weights.check(checkpoint(section), parse_gpu(gpu), resolve(release))
 
 
 @pytest.mark.parametrize(

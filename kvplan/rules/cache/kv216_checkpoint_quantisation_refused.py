@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan
+from kvplan.engine.values import Plan, StartupError
 from kvplan.rules import words
 from kvplan.rules.failures import errors, fact, indices, said
 from kvplan.rules.rule import Example, Rule
@@ -40,12 +40,20 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} refuses the checkpoint's quantisation section ({said(error)})",
-            fix=(
-                f"use vLLM {since} or later"
-                if since
-                else f"use a {fact(error, 'method')} checkpoint with an algorithm and the fields that vLLM knows"
-            ),
+            options=("--gpu",) if fact(error, "minimum_capability") else (),
+            fix=_fix(error, since),
         )
+
+
+def _fix(error: StartupError, since: str | None) -> str:
+    """Another release, another GPU, or another checkpoint."""
+    least = fact(error, "minimum_capability")
+    if least is not None:
+        later = f", or vLLM {since} or later" if since else ""
+        return f"use a GPU of compute capability {least // 10}.{least % 10} or more{later}"
+    if since:
+        return f"use vLLM {since} or later"
+    return f"use a {fact(error, 'method')} checkpoint with an algorithm and the fields that vLLM knows"
 
 
 RULE = Rule(
@@ -63,6 +71,8 @@ RULE = Rule(
         "MIXED_PRECISION from 0.33.0 on; the newer one (`quant_method: modelopt`) has MIXED_PRECISION from 0.17 "
         "and W4A16_NVFP4 from 0.21. NVFP4 in the older form needs `group_size`, `kv_cache_quant_algo` and "
         "`exclude_modules`; MIXED_PRECISION needs `quantized_layers`.\n\n"
+        "A quantisation method also asks for a GPU that is new enough: ModelOpt FP8 compute capability 8.9 through "
+        "0.26, then 8.0.\n\n"
         "Correct the config, or use a release that knows the algorithm."
     ),
     bad=Example(version="0.33.0", command=_COMMAND % "null"),
