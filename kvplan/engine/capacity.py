@@ -71,6 +71,8 @@ def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, relea
     def fits(length: int) -> bool:
         return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
 
+    if fits(limits.max_model_len):
+        return limits.max_model_len
     if not fits(1):
         return 0
     low, high = 1, limits.max_model_len

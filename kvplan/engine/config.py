@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary
+from kvplan.engine import boundary, state_options
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.errors import InputError
-from kvplan.history import capacity
+from kvplan.history import capacity, state
 from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
@@ -83,7 +84,17 @@ class EngineConfig:
     cache_layout_wish: str | None
     pipeline_partition: str | None
     speculation: Speculation | None = None
+    state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
+
+    @property
+    def block_size_at_selection(self) -> int | None:
+        """The block size (tokens) that backends are asked about: the operator's, raised over a hybrid's state where
+        that happens while the config is checked."""
+        raised = self.state.attention_block_size
+        if raised is None or (self.user_block_size is None and self.release.has(state.HYBRID_BLOCK_RESET)):
+            return self.user_block_size
+        return raised
 
     @property
     def num_speculative_tokens(self) -> int:
@@ -133,8 +144,19 @@ def validate(
         )
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
+    prefix_caching = _prefix_caching(launch, geometry)
+    states = state_options.resolve(
+        checkpoint,
+        launch,
+        geometry,
+        prefix_caching=prefix_caching,
+        max_model_len=max_model_len,
+        user_block_size=_value(launch, "block_size"),
+        speculative_tokens=0 if speculation is None else speculation.tokens,
+    )
+    steps += states.steps
     runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
-    async_scheduling = _async_scheduling(launch, geometry, speculation, runner)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner, states.cache_mode)
     limit = _draft_limit(speculation, runner, release)
     if limit is not None and limit < max_model_len:
         max_model_len = limit
@@ -160,7 +182,7 @@ def validate(
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
-        prefix_caching=_prefix_caching(launch, geometry),
+        prefix_caching=prefix_caching,
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
@@ -180,8 +202,16 @@ def validate(
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,
+        state=states,
         steps=tuple(steps),
     )
+
+
+def _speculative_tokens(launch: Launch) -> int:
+    """`num_speculative_tokens` of the speculative config, 0 without one."""
+    wished = launch.get("speculative_config")
+    tokens = wished.get("num_speculative_tokens") if isinstance(wished, Mapping) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else 0
 
 
 def _value(launch: Launch, name: str) -> Any:
@@ -498,7 +528,7 @@ def _model_runner(
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
@@ -508,10 +538,15 @@ def _model_runner(
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str) -> bool:
-    """On unless switched off; pooling models, some speculation and executors without support go without."""
+def _async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
     asked = launch.get("async_scheduling")
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
     if asked is not None:
         if asked and hindrance is not None:
             raise stop(
@@ -541,7 +576,11 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    return not geometry.is_hybrid
+    if geometry.is_attention_free:
+        return False
+    return not geometry.is_hybrid or (
+        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
 
 
 def _hybrid_manager_disabled(launch: Launch) -> bool:

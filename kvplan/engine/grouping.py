@@ -14,6 +14,7 @@ from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
     attention_token_bytes,
@@ -23,7 +24,7 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, packed
+from kvplan.history import blocks, capacity, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -219,8 +220,10 @@ def _unify_pages(specs: Specs, release: Release) -> Specs:
         if page == largest:
             unified[name] = spec
             continue
-        if largest % page == 0:
-            grown: LayerSpec = replace(spec, block_size=spec.block_size * (largest // page))
+        if isinstance(spec, MambaSpec) and release.has(state.STATE_PAGES_PADDED):
+            grown: LayerSpec = replace(spec, page_size_padded=largest)
+        elif largest % page == 0:
+            grown = replace(spec, block_size=spec.block_size * (largest // page))
         elif _may_pad(spec, release):
             grown = replace(spec, page_size_padded=largest)
         else:

@@ -18,11 +18,12 @@ from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
@@ -40,6 +41,7 @@ class BuiltLayer:
     rank: int
     cache_dtype: str | None
     storage: str
+    """Dtype of the cache's elements; of a state, that of its first tensor."""
     quant_mode: str | None
     backend: str
     query: BackendQuery
@@ -48,6 +50,7 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    state: BuiltState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,12 @@ def build(
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
     """The layers, those of `rank` with what became of its launch-wide cache dtype."""
-    return [layer if layer.rank != rank else replace(layer, run_cache_dtype=run_cache_dtype) for layer in built]
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
 
 
 def _draft(
@@ -245,12 +253,15 @@ class _RankBuilder:
         self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
+        self.states: dict[State, BuiltState] = {}
 
     def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.STATE:
+            return [self._state(layer)]
         window = layer.sliding_window
         if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
@@ -296,6 +307,40 @@ class _RankBuilder:
     def _number(self, layer: LayerGeometry) -> int | None:
         """The decoder layer that `layer` is, None for a layer of the draft."""
         return layer.index if self.draft is None else None
+
+    def _state(self, layer: LayerGeometry) -> BuiltLayer:
+        """A state is stored in dtypes of its own, whatever the cache dtype; its backend is never chosen."""
+        if layer.state is None or layer.own_backend is None:
+            raise ValueError(f"{layer.name} is a state layer without a state")
+        config = self.config
+        if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
+            self._note_ignored(layer, "none (a state)")
+        built = self.states.get(layer.state)
+        if built is None:
+            built = self.states[layer.state] = build_state(
+                layer.state,
+                config.state,
+                self.release,
+                tensor=self.split.tensor,
+                model_dtype=config.model_dtype,
+                hardware=config.hardware,
+            )
+        return BuiltLayer(
+            geometry=layer,
+            rank=self.rank,
+            cache_dtype=None,
+            storage=built.dtypes[0],
+            quant_mode=None,
+            backend=layer.own_backend,
+            query=BackendQuery(
+                capability=config.hardware.capability, head_size=layer.head_size, dtype=config.model_dtype
+            ),
+            sliding_window=None,
+            num_kv_heads=0,
+            skipped=False,
+            run_cache_dtype=self.run_cache_dtype,
+            state=built,
+        )
 
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
@@ -347,17 +392,7 @@ class _RankBuilder:
         )
         if not honours:
             if index_token in tokens:
-                self.trail.used_tokens.add(index_token)
-                if self.draft is None:
-                    self.trail.ignored[layer.index] = None
-                self.trail.note(
-                    self._number(layer),
-                    "layer.cache_dtype",
-                    asked,
-                    f"the skip list names it, but {layer.layer_class} does not look at the list",
-                    "--kv-cache-dtype-skip-layers",
-                    cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
-                )
+                self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
@@ -378,6 +413,20 @@ class _RankBuilder:
             "--kv-cache-dtype-skip-layers",
         )
         return "auto", True
+
+    def _note_ignored(self, layer: LayerGeometry, kept: str) -> None:
+        """The skip list names a layer whose class does not look at it."""
+        self.trail.used_tokens.add(str(layer.index))
+        if self.draft is None:
+            self.trail.ignored[layer.index] = None
+        self.trail.note(
+            self._number(layer),
+            "layer.cache_dtype",
+            kept,
+            f"the skip list names it, but {layer.layer_class} does not look at the list",
+            "--kv-cache-dtype-skip-layers",
+            cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
+        )
 
     def _dtype_without_config(self, layer: LayerGeometry) -> str:
         """The cache dtype of a layer that the model's code builds without the cache config."""
@@ -404,7 +453,7 @@ class _RankBuilder:
             dtype=config.model_dtype,
             kv_cache_dtype=asked,
             run_cache_dtype=self.run_cache_dtype,
-            block_size=config.user_block_size,
+            block_size=config.block_size_at_selection,
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
@@ -422,6 +471,7 @@ class _RankBuilder:
             num_kv_heads=1 if mla else self.split.heads(layer.num_kv_heads),
             latent=layer.latent,
             is_hybrid=self.geometry.is_hybrid,
+            state_cache_float32="float32" in (config.state.cache_dtype, config.state.recurrent_dtype),
             logits_soft_cap=self.geometry.logits_soft_cap,
             model_head_size=self.geometry.head_size,
             model_num_heads=self.geometry.num_attention_heads // self.split.tensor,

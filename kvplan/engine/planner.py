@@ -10,7 +10,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views, weights
+from kvplan.engine import (
+    block_size,
+    cache_dtype,
+    grouping,
+    layers,
+    modelopt,
+    parallel,
+    state_blocks,
+    views,
+    weights,
+)
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -107,6 +117,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
@@ -150,8 +161,8 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
         return build_model(checkpoint, release)
     except Refused as refused:
         raise stop(
-            Stage.OPTIONS,
-            "unknown_architecture",
+            Stage(refused.stage),
+            "unknown_architecture" if refused.stage == "options" else "model_refused",
             refused.message,
             exception=refused.exception,
             facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
@@ -182,11 +193,11 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
-        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
     )
     if decision is None:
@@ -368,6 +379,9 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         spec_block_size=asked.block_size,
         spec_page_bytes=_page(asked),
         skipped=layer.skipped,
+        state_shapes=() if layer.state is None else layer.state.shapes,
+        state_dtypes=() if layer.state is None else layer.state.dtypes,
+        states_per_request=None if layer.state is None else layer.state.per_request,
         covered=exact,
     )
 

@@ -13,13 +13,17 @@ from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
 from kvplan.engine.specs import (
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
     TQFullAttentionSpec,
     attention_token_bytes,
     latent_token_bytes,
 )
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
+from kvplan.history import state as state_history
 from kvplan.releases import Release
 
 
@@ -120,10 +124,37 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
     )
 
 
+def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """A state of fixed size. Raises StartupStops where the release leaves its block size unset."""
+    state = layer.state
+    if state is None:
+        raise ValueError(f"{layer.geometry.name} was built without a state")
+    if block.state_block_size is None:
+        raise stop(
+            Stage.CAPACITY,
+            "state_block_unset",
+            "unsupported operand type(s) for //: 'int' and 'NoneType'",
+            exception="TypeError",
+            facts={"option": "--mamba-block-size", "layer": layer.geometry.name},
+        )
+    return MambaSpec(
+        block_size=block.state_block_size,
+        shapes=state.shapes,
+        dtypes=state.dtypes,
+        cache_mode=state.cache_mode,
+        kind=layer.backend,
+        state_bytes=state.bytes,
+        page_size_padded=block.state_page_padded,
+        extra_states=state.extra_states,
+        type_knows_page=release.has(state_history.STATE_TYPE_KNOWS_PAGE),
+    )
+
+
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.STATE: _state_spec,
 }
 """Who makes the spec of each kind of layer."""
 

@@ -90,12 +90,13 @@ class LayerPlan:
     backend: str | None
     cache_dtype: str | None
     """The layer's own cache dtype string, None for caches that have no such thing (indexers)."""
-    storage_dtype: str
+    storage_dtype: str | None
+    """Dtype of the cache's elements, None for states (see `state_dtypes`)."""
     quant_mode: str | None
     """vLLM's KVQuantMode name; None in releases that have no such thing."""
     block_size: int
-    num_kv_heads: int
-    head_size: int
+    num_kv_heads: int | None
+    head_size: int | None
     head_size_v: int | None
     sliding_window: int | None
     page_bytes: int
@@ -104,13 +105,18 @@ class LayerPlan:
     """Block size and page bytes as the layer asked for them, before pages were unified."""
     spec_page_bytes: int
     skipped: bool = False
+    state_shapes: tuple[tuple[int, ...], ...] = ()
+    """Shapes of the tensors of a state, on one rank; empty for layers that cache tokens."""
+    state_dtypes: tuple[str, ...] = ()
+    states_per_request: int | None = None
+    """States one request keeps; None for layers that cache tokens, and where the state of every block is kept."""
     covered: bool = True
     """Whether conformance records cover this architecture in this release."""
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes per token of this layer's cache, padding included."""
-        return self.page_bytes / self.block_size
+        """Bytes per token of this layer's cache, padding included; 0 for states, which do not grow with a request."""
+        return 0.0 if self.states_per_request is not None else self.page_bytes / self.block_size
 
 
 @dataclass(frozen=True, slots=True)

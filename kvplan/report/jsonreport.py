@@ -236,10 +236,21 @@ def _layer(layer: LayerPlan) -> JsonObject:
         "unpadded_page_bytes": layer.unpadded_page_bytes,
         "bytes_per_token": layer.bytes_per_token,
         "skipped": layer.skipped,
+        "state": _state(layer),
         "layer_class": layer.layer_class,
         "spec_block_size": layer.spec_block_size,
         "spec_page_bytes": layer.spec_page_bytes,
         "covered": layer.covered,
+    }
+
+
+def _state(layer: LayerPlan) -> JsonObject | None:
+    if not layer.state_shapes:
+        return None
+    return {
+        "shapes": [list(shape) for shape in layer.state_shapes],
+        "dtypes": list(layer.state_dtypes),
+        "per_request": layer.states_per_request,
     }
 
 

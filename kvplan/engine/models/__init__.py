@@ -9,9 +9,10 @@ from kvplan.engine.models import arch_config, registered, resolve, windows
 from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
-from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.models.recipes import GENERAL, recipe_of
 from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.states import CACHES_EVERY_STATE, REPLAYS_STATES, STATES
 from kvplan.engine.models.unplaceable import REASONS
 from kvplan.history import models as history
 
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.releases import Release
 
-__all__ = ["ModelGeometry", "Refused", "Unplaceable", "build"]
+DEFAULT_STATE_CHUNK = 2048
+"""Tokens of a chunk where the config of a model with state layers does not say."""
 
-HYBRID_BUT_PLACED = frozenset({"granite_hybrid"})
-"""Families of hybrid classes that are computed where a config has no state layer."""
+__all__ = ["ModelGeometry", "Refused", "Unplaceable", "build"]
 
 
 def build(
@@ -79,6 +80,7 @@ def build(
     if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
         layers_mm_prefix = arch_config.uses_mm_prefix(text, text, release)
     window = None if innermost.recipe.clears_window else windows.model_window(text, release)
+    is_hybrid = entry.hybrid and not _all_attention(config, release)
     return ModelGeometry(
         architecture=resolved.architecture,
         num_layers=found.num_layers,
@@ -87,7 +89,7 @@ def build(
         head_size=found.head_size,
         use_mla=use_mla,
         is_moe=found.has_experts,
-        is_hybrid=entry.hybrid and not _all_attention(config, release),
+        is_hybrid=is_hybrid,
         runner_type=resolved.runner_type,
         is_encoder_decoder=bool(config.get("is_encoder_decoder")),
         is_attention_free=entry.attention_free,
@@ -96,11 +98,22 @@ def build(
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
         mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
+        has_inner_state=entry.hybrid or entry.attention_free,
+        state=_state(innermost) if is_hybrid or entry.attention_free else None,
+        state_chunk=text.first("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
+        caches_every_state=entry.class_name in CACHES_EVERY_STATE,
+        replays_states=entry.class_name in REPLAYS_STATES and release.within(*REPLAYS_STATES[entry.class_name]),
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
         backend_by_head_sizes=family in BACKEND_BY_HEAD_SIZES,
         family=family,
         layers=layers,
     )
+
+
+def _state(made: Construction) -> State | None:
+    """The state that the model class itself reports, which block sizes are aligned to."""
+    build_state = STATES.get(made.recipe.family)
+    return None if build_state is None else build_state(made)
 
 
 def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
@@ -159,10 +172,10 @@ def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
     kind = made.entry.kind
     if kind == "encoder" or (made.entry.encoder_only and not made.entry.wraps_transformers):
         return ()
-    if kind in REASONS and made.recipe.family not in HYBRID_BUT_PLACED:
+    if kind in REASONS:
         raise Unplaceable(made.architecture, REASONS[kind])
     layers = BUILDERS.get(made.recipe.family, BUILDERS["general"])(made)
-    if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers):
+    if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
         raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")
     if not layers and not made.entry.wraps_transformers:
         raise Unplaceable(made.architecture, "its config does not say how many layers it has")

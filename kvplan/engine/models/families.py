@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import gemma, general, latent, mixed, states, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
-    "granite_hybrid": mixed.granite_hybrid,
+    "granite_hybrid": states.granite_hybrid,
     "hy_v4": latent.hy_v4,
     "laguna": mixed.laguna,
     "latent": latent.latent,
@@ -40,6 +40,21 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
     "transformers": transformers_backend.layers,
+    "alice_ai": states.alice,
+    "bailing_v2_5": states.bailing_v2_5,
+    "bailing_v3": states.bailing_v3,
+    "bamba": states.bamba,
+    "delta": states.delta,
+    "falcon_h1": states.falcon_h1,
+    "jamba": states.jamba,
+    "kimi": states.kimi,
+    "lfm2": states.lfm2,
+    "mamba": states.mamba,
+    "mamba2": states.mamba2,
+    "minimax_text": states.minimax,
+    "nemotron_h": states.nemotron_h,
+    "plamo2": states.plamo2,
+    "zamba2": states.zamba2,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 

@@ -6,7 +6,6 @@ that choose top-k tokens, an indexer with a key cache of its own. It is register
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
@@ -105,7 +104,7 @@ def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
         leader = leads(index)
         if leader:
             built.append(indexer(made, index))
-        built.append(replace(row(made, index, dimensions), owns_indexer=leader))
+        built.append(row(made, index, dimensions, owns_indexer=leader))
     return tuple(built)
 
 
@@ -122,7 +121,13 @@ def dimensions_of(text: Fields, *, sparse: bool) -> Latent:
 
 
 def row(
-    made: Construction, index: int, dimensions: Latent, name: str | None = None, *, sinks: bool = False
+    made: Construction,
+    index: int,
+    dimensions: Latent,
+    name: str | None = None,
+    *,
+    sinks: bool = False,
+    owns_indexer: bool = False,
 ) -> LayerGeometry:
     """The latent cache of decoder layer `index`, under `name` if its place is not the recipe's."""
     own_class = made.entry.module == "models.deepseek_v32" and made.release.has(history.SPARSE_MLA_HAS_OWN_CLASS)
@@ -136,6 +141,7 @@ def row(
         head_size=dimensions.kv_lora_rank + dimensions.qk_rope_head_dim,
         latent=dimensions,
         has_sinks=sinks,
+        owns_indexer=owns_indexer,
     )
 
 

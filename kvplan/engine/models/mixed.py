@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general, windows
 from kvplan.engine.models.arch_config import layer_shapes, nas_groups
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
-from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.refusals import Refused
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ def granite(made: Construction) -> tuple[LayerGeometry, ...]:
     own = made.text.get("attention_sinks")
     sinks = "layer_types" in made.text if own is None else bool(own)
     return general.uniform(made, passed, sinks=(sinks,) * made.count)
-
-
-def granite_hybrid(made: Construction) -> tuple[LayerGeometry, ...]:
-    """Granite 4: only configs whose layers are all attention are computed."""
-    types = made.text.per_layer("layer_types", made.count) or made.text.per_layer("layers_block_type", made.count)
-    words = {"attention", "full_attention"}
-    if types is None or any(kind not in words for kind in types[: made.count]):
-        raise Unplaceable(made.architecture, "it has state layers (Mamba) beside attention")
-    return general.uniform(made, (None,) * made.count)
 
 
 def exaone_moe(made: Construction) -> tuple[LayerGeometry, ...]:

@@ -15,7 +15,6 @@ REASONS: dict[str, str] = {
     "prefix": "its prompt attends in both directions while tokens are cached",
     "ring": "its layers keep summary or ring-buffer caches beside attention",
     "state": "it has state layers (Mamba, linear attention or short convolution) beside attention",
-    "state_only": "it has state layers (Mamba) and no attention",
     "unread": "how its class names and builds its layers is not known",
     "window_mla": "its latent layers slide",
 }

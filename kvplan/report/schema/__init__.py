@@ -204,6 +204,15 @@ class BackendChoice(_Part):
     """It is for layers of the draft, and `layers` are the draft's own numbers."""
 
 
+class State(_Part):
+    """The tensors of one state of a layer, on one rank."""
+
+    shapes: list[list[int]]
+    dtypes: list[str]
+    per_request: int | None
+    """States one request keeps; null where it keeps one for every block."""
+
+
 class Layer(_Part):
     """One cached layer. Block sizes in tokens, head sizes in elements."""
 
@@ -216,19 +225,22 @@ class Layer(_Part):
     spec: str
     backend: str | None
     cache_dtype: str | None
-    storage_dtype: str
+    storage_dtype: str | None
+    """Null for states."""
     quant_mode: str | None
     block_size: int
-    num_kv_heads: int
+    num_kv_heads: int | None
     """Of one tensor-parallel rank."""
-    head_size: int
+    head_size: int | None
     head_size_v: int | None
     sliding_window: int | None
     page_bytes: int
     """The final page, padding included, after pages were unified."""
     unpadded_page_bytes: int
     bytes_per_token: float
+    """0 for states, which do not grow with a request."""
     skipped: bool
+    state: State | None
     layer_class: str
     spec_block_size: int
     """Before pages were unified, as is `spec_page_bytes`."""
