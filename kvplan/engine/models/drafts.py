@@ -234,8 +234,7 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
             head_size_v=text.optional("swa_v_head_dim"),
             sliding_window=window or None,
             has_sinks=bool(text.get("add_swa_attention_sink_bias")),
-            backend_by_value_size=draft.made.release.has(models.MIMO_V2_PICKS_BACKEND)
-            and text.optional("swa_v_head_dim") != text.optional("swa_head_dim"),
+            brings_value_backend=draft.made.release.has(models.MIMO_V2_STORES_NARROW_VALUES),
             reads_cache_config=draft.made.release.has(history.MIMO_V2_MTP_READS_CACHE_CONFIG),
         ),
     )
