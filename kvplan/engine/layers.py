@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
@@ -207,7 +207,7 @@ class _RankBuilder:
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        backend = layer.own_backend or self._by_value_width(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         if layer.kind in HEADED and self.scheme is not None:
             check_scheme(self.scheme, layer.name, backend, query, self.release)
@@ -371,6 +371,12 @@ class _RankBuilder:
             forced: Forced = heterogeneous_heads((each.head_size for each in self.geometry.layers), query, self.release)
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
+
+    def _by_value_width(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code brings along for value rows unlike its key rows."""
+        if not layer.backend_by_value_width or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)

@@ -152,3 +152,16 @@ JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
     since="0.27.1",
     where="model_executor/models/config.py",
 )
+MIMO_VALUES_KEEP_WIDTH = Behaviour(
+    "mimo_values_keep_width",
+    "MiMo-V2 stores value rows as narrow as they are; before, padded to the width of key rows",
+    since="0.20.2",
+    where="model_executor/models/mimo_v2.py",
+)
+MIMO_READS_CACHE_CONFIG = Behaviour(
+    "mimo_reads_cache_config",
+    "MiMo-V2 layers follow --kv-cache-dtype; before, they were built without the cache config and kept the model's "
+    "dtype",
+    since="0.32.0",
+    where="model_executor/models/mimo_v2.py",
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import chunked, encoder_decoder, gemma, general, latent, mixed, transformers_backend
+from kvplan.engine.models import chunked, encoder_decoder, gemma, general, latent, looped, mixed, transformers_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
     "cohere_asr": encoder_decoder.cohere_asr,
+    "dory": looped.dory,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
@@ -30,21 +31,26 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "granite": mixed.granite,
     "granite_hybrid": mixed.granite_hybrid,
     "hy_v4": latent.hy_v4,
+    "hrm_text": looped.hrm_text,
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
     "llama4": chunked.llama4,
+    "loopcoder": looped.loopcoder,
     "longcat": latent.longcat,
     "mimo_v2": mixed.mimo_v2,
     "minimax_m3": mixed.minimax_m3,
     "nemotron_nas": mixed.nemotron_nas,
+    "moondream3": mixed.moondream3,
     "nemotron_parse": encoder_decoder.nemotron_parse,
     "nemotron_parse_prefix": encoder_decoder.nemotron_parse_prefix,
     "openpangu": latent.openpangu,
+    "ouro": looped.ouro,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
     "transformers": transformers_backend.layers,
+    "unlimited_ocr": mixed.unlimited_ocr,
     "whisper": encoder_decoder.whisper,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
@@ -54,3 +60,9 @@ BACKEND_BY_HEAD_SIZES = frozenset({"gemma4"})
 
 LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4": gemma.largest_item_tokens}
 """Families whose multimodal processor says how many tokens its largest item has."""
+
+ATTENDS_BOTH_WAYS = frozenset({"hrm_text"})
+"""Families whose prompt attends in both directions while its tokens are cached."""
+
+NO_PREFIXES = frozenset({"hrm_text", "unlimited_ocr"})
+"""Families whose cached tokens cannot serve another request: prefix caching is switched off, whoever asked for it."""

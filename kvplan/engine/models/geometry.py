@@ -91,6 +91,8 @@ class LayerGeometry:
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    backend_by_value_width: bool = False
+    """The model's code picks a backend of its own where value rows are not as wide as key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
@@ -128,6 +130,10 @@ class ModelGeometry:
     is_attention_free: bool = False
     attention: str = "decoder"
     """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    attends_both_ways: bool = False
+    """The prompt attends in both directions while its tokens are cached (prefix-LM)."""
+    never_shares_prefixes: bool = False
+    """Prefix caching is switched off whoever asked for it."""
     prefills_in_parts: bool = True
     """Whether chunked prefill is on by default."""
     shares_prefixes: bool = True
