@@ -72,6 +72,8 @@ def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, relea
     def fits(length: int) -> bool:
         return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
 
+    if fits(limits.max_model_len):
+        return limits.max_model_len
     if not fits(1):
         return 0
     low, high = 1, limits.max_model_len
@@ -102,6 +104,7 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
     limits = RequestLimits(
         config.max_model_len,
         config.in_flight_tokens,
+        config.retained_tokens,
         encoder_tokens=config.max_num_batched_tokens,
         context_shards=config.context_shards,
     )

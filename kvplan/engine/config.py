@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary, context_parallel
+from kvplan.engine import boundary, context_parallel, state_options
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.speculation import running
+from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import capacity, parallel
+from kvplan.history import capacity, parallel, state
+from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -41,18 +44,14 @@ _LENGTH_KEYS = (
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
 
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 
 ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
 BATCHED_DP_TOKENS = 256
 """Tokens a batch where experts work on batches of fixed size."""
 BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
-
-_NOT_EMULATED = {
-    "speculative_config": "speculative decoding (its draft layers own caches too)",
-    "spec_method": "speculative decoding (its draft layers own caches too)",
-    "spec_model": "speculative decoding (its draft layers own caches too)",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,30 @@ class EngineConfig:
     prefill_context_parallel: int
     cache_layout_wish: str | None
     pipeline_partition: str | None
+    speculation: Speculation | None = None
+    state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
+
+    @property
+    def block_size_at_selection(self) -> int | None:
+        """The block size (tokens) that backends are asked about: the operator's, raised over a hybrid's state where
+        that happens while the config is checked."""
+        raised = self.state.attention_block_size
+        if raised is None or (self.user_block_size is None and self.release.has(state.HYBRID_BLOCK_RESET)):
+            return self.user_block_size
+        return raised
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """Tokens that a step speculates, 0 without speculative decoding."""
+        return 0 if self.speculation is None else self.speculation.tokens
+
+    @property
+    def retained_tokens(self) -> int:
+        """Tokens below their window that sliding layers keep for drafts of several MTP modules."""
+        if self.speculation is None or not self.release.has(speculative.EXTRA_TOKENS_RETAINED):
+            return 0
+        return self.speculation.extra_retained_tokens
 
     @property
     def context_shards(self) -> int:
@@ -105,10 +127,11 @@ class EngineConfig:
         return self.max_num_batched_tokens
 
 
-def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> EngineConfig:
+def validate(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, speculation: Speculation | None = None
+) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
-    _refuse_unemulated(launch)
     steps: list[Step] = []
     context = context_parallel.sizes(launch)
     cache_dtype = _cache_dtype(launch)
@@ -121,6 +144,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
             Stage.OPTIONS,
@@ -131,8 +155,24 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         )
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
-    runner = _model_runner(launch, checkpoint, geometry)
-    async_scheduling = _async_scheduling(launch, geometry)
+    prefix_caching = _prefix_caching(launch, geometry)
+    states = state_options.resolve(
+        checkpoint,
+        launch,
+        geometry,
+        prefix_caching=prefix_caching,
+        max_model_len=max_model_len,
+        user_block_size=_value(launch, "block_size"),
+        speculative_tokens=0 if speculation is None else speculation.tokens,
+    )
+    steps += states.steps
+    runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner, states.cache_mode)
+    limit = _draft_limit(speculation, runner, release)
+    if limit is not None and limit < max_model_len:
+        max_model_len = limit
+        cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
+        steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(limit), cause, option="--speculative-config"))
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -153,7 +193,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
-        prefix_caching=_prefix_caching(launch, geometry),
+        prefix_caching=prefix_caching,
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
@@ -174,8 +214,17 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         prefill_context_parallel=context.prefill,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
+        speculation=speculation,
+        state=states,
         steps=tuple(steps),
     )
+
+
+def _speculative_tokens(launch: Launch) -> int:
+    """`num_speculative_tokens` of the speculative config, 0 without one."""
+    wished = launch.get("speculative_config")
+    tokens = wished.get("num_speculative_tokens") if isinstance(wished, Mapping) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else 0
 
 
 def _value(launch: Launch, name: str) -> Any:
@@ -195,14 +244,6 @@ def _positive(launch: Launch, name: str) -> int:
             facts={"option": flag, "value": size},
         )
     return size
-
-
-def _refuse_unemulated(launch: Launch) -> None:
-    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name, what in _NOT_EMULATED.items():
-        if launch.get(name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag}: kvplan does not emulate {what} yet; leave the option out to plan the rest")
 
 
 def _cache_dtype(launch: Launch) -> str:
@@ -366,6 +407,25 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     return int(asked), f"--max-model-len {asked}"
 
 
+def _draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:
+    """The longest request that the draft takes, where that bounds the target's (0.33.0, V2 runner).
+
+    Drafts that share the target's positions are stretched where their rope only sizes a table.
+    """
+    if speculation is None or speculation.checkpoint is None or runner != "V2":
+        return None
+    if not release.has(speculative.LENGTH_LIMITED_BY_DRAFT):
+        return None
+    text = speculation.checkpoint.text_config
+    ropes = [str(rope.get("rope_type", rope.get("type", "default"))) for rope in _rope_parameters(text)]
+    if speculation.method != "draft_model" and all(rope in _TABLE_ONLY_ROPE for rope in ropes):
+        return None
+    if speculation.max_model_len is not None:
+        return speculation.max_model_len
+    derived, _ = _derived_length(text, release, None)
+    return None if derived is None else int(derived)
+
+
 def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     """0 small, 1 for 70 GiB and more (A100 excepted), 2 for 160 GiB and more where the release knows that tier."""
     if hardware.memory_bytes >= 160 * GIB and release.has(capacity.BATCHED_TOKENS_16K_ON_LARGE_GPUS):
@@ -464,12 +524,18 @@ def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
     return any(name in listed for name in architectures)
 
 
-def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry) -> str:
-    """`V1` or `V2`: the environment decides, else the release's default for this model."""
+def _model_runner(
+    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
     if wish is not None:
         return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if running.forces_v2(speculation, release):
+        return "V2"
+    if running.keeps_v1(speculation, release, pipeline):
+        return "V1"
     if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
         return "V2"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
@@ -478,7 +544,7 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
@@ -488,12 +554,25 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
-    """On unless switched off; pooling models and executors without support go without."""
+def _async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
     asked = launch.get("async_scheduling")
+    hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
     if asked is not None:
+        if asked and hindrance is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"Async scheduling is not supported with {hindrance}.",
+                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
+            )
         return bool(asked)
-    if geometry.runner_type != "generate":
+    if geometry.runner_type != "generate" or hindrance is not None:
         return False
     executor = launch.get("distributed_executor_backend")
     return executor in (None, "mp", "uni", "external_launcher", "ray")
@@ -515,7 +594,9 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
         return False
     if asked is not None:
         return bool(asked)
-    return geometry.shares_prefixes and not geometry.is_hybrid
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
 
 
 def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:

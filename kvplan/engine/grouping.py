@@ -15,6 +15,7 @@ from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
     attention_token_bytes,
@@ -24,7 +25,7 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, packed
+from kvplan.history import blocks, capacity, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -182,7 +183,9 @@ def _promote(specs: Specs, release: Release) -> Specs:
     return promoted
 
 
-def _as_full(spec: LayerSpec, block_size: int, release: Release) -> FullAttentionSpec:
+def _as_full(
+    spec: SlidingWindowSpec | ChunkedLocalAttentionSpec, block_size: int, release: Release
+) -> FullAttentionSpec:
     chunked = isinstance(spec, ChunkedLocalAttentionSpec)
     keeps = release.has(blocks.PROMOTED_CHUNKS_KEEP_MODE if chunked else blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
     value_head = spec.head_size_v if keeps and spec.head_size_v is not None else spec.head_size
@@ -225,8 +228,10 @@ def _unify_pages(specs: Specs, release: Release) -> Specs:
         if page == largest:
             unified[name] = spec
             continue
-        if largest % page == 0:
-            grown: LayerSpec = replace(spec, block_size=spec.block_size * (largest // page))
+        if isinstance(spec, MambaSpec) and release.has(state.STATE_PAGES_PADDED):
+            grown: LayerSpec = replace(spec, page_size_padded=largest)
+        elif largest % page == 0:
+            grown = replace(spec, block_size=spec.block_size * (largest // page))
         elif _may_pad(spec, release):
             grown = replace(spec, page_size_padded=largest)
         else:

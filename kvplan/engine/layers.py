@@ -19,12 +19,16 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
-from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
+from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
+from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -38,6 +42,7 @@ class BuiltLayer:
     rank: int
     cache_dtype: str | None
     storage: str
+    """Dtype of the cache's elements; of a state, that of its first tensor."""
     quant_mode: str | None
     backend: str
     query: BackendQuery
@@ -46,6 +51,7 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    state: BuiltState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +76,23 @@ class _Trail:
         self.canonicalised: dict[int, None] = {}
         self.used_tokens: set[str] = set()
         self.causes: dict[tuple[str, str, str, str | None, Behaviour | None], dict[int, None]] = defaultdict(dict)
-        self.choices: dict[tuple[str, BackendDecision, BackendQuery], dict[int, None]] = defaultdict(dict)
+        self.choices: dict[tuple[str, BackendDecision, BackendQuery, bool], dict[int, None]] = defaultdict(dict)
+        self.drafts: dict[str, None] = {}
 
     def note(
         self,
-        index: int,
+        index: int | None,
         value: str,
         result: str,
         cause: str,
         option: str | None = None,
         behaviour: Behaviour | None = None,
     ) -> None:
-        self.causes[value, result, cause, option, behaviour][index] = None
+        """Remember why; `index` None stands for the draft, whose numbers are not those of decoder layers."""
+        if index is None:
+            _ = self.causes[value, result, f"draft: {cause}", option, behaviour]
+        else:
+            self.causes[value, result, cause, option, behaviour][index] = None
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(
@@ -115,9 +126,10 @@ def build(
                 built += builder.add(layer)
         except StartupStops as stopped:
             error = error or stopped.error
-        built = [
-            layer if layer.rank != rank else replace(layer, run_cache_dtype=builder.run_cache_dtype) for layer in built
-        ]
+        built = _of_rank(built, rank, builder.run_cache_dtype)
+        if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
+            drafted, error = _draft(config.speculation, builder, config)
+            built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
     return Built(
@@ -129,11 +141,62 @@ def build(
             ignored_layers=tuple(sorted(trail.ignored)),
             canonicalised_layers=tuple(sorted(trail.canonicalised)),
             unmatched_tokens=tuple(token for token in config.skip_tokens if token not in trail.used_tokens),
+            matched_drafts=tuple(trail.drafts),
         ),
         backends=_choices(trail, config.release),
         steps=trail.steps(),
         error=error,
     )
+
+
+def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
+    """The layers, those of `rank` with what became of its launch-wide cache dtype."""
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
+
+
+def _draft(
+    speculation: Speculation, target: _RankBuilder, config: EngineConfig
+) -> tuple[list[BuiltLayer], StartupError | None]:
+    """The draft's layers, built on the last rank after the target's and with the draft's own settings.
+
+    Without a cache dtype of its own the draft shares the rank's launch-wide one, and may rewrite it.
+    """
+    release = config.release
+    wish = backend_wish(speculation, config.attention_backend, config.model_runner, release)
+    geometry = speculation.geometry or replace(target.geometry, layers=target.geometry.layers + speculation.layers)
+    builder = _RankBuilder(
+        speculation.checkpoint or target.checkpoint,
+        geometry,
+        replace(config, attention_backend=wish),
+        target.split,
+        speculation.cache_dtype or target.run_cache_dtype,
+        target.trail,
+        target.rank,
+        draft=speculation,
+    )
+    built: list[BuiltLayer] = []
+    if speculation.failure is not None:
+        return built, speculation.failure
+    taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
+    twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
+    if twice is not None:
+        message = f"Duplicate layer name: {twice}"
+        return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
+    try:
+        for layer in speculation.layers:
+            built += builder.add(layer)
+    except StartupStops as stopped:
+        return built, stopped.error
+    if speculation.cache_dtype is None:
+        target.run_cache_dtype = builder.run_cache_dtype
+    own = speculation.cache_dtype is not None and release.has(speculative.DRAFT_VIEW_FOLLOWS_OWN_DTYPE)
+    run_dtype = builder.run_cache_dtype if own else target.run_cache_dtype
+    return [replace(layer, run_cache_dtype=run_dtype) for layer in built], None
 
 
 def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
@@ -145,8 +208,9 @@ def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
             rejected=decision.rejected,
             precluded_by_block_size=decision.precluded_by_block_size,
             dtypes_with_backend=() if decision.backend is not None else dtypes_with_backend(query, release),
+            draft=draft,
         )
-        for (cache_dtype, decision, query), layers in trail.choices.items()
+        for (cache_dtype, decision, query, draft), layers in trail.choices.items()
     )
 
 
@@ -175,7 +239,10 @@ class _RankBuilder:
         cache_dtype: str,
         trail: _Trail,
         rank: int,
+        draft: Speculation | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
+        self.draft = draft
         self.geometry = geometry
         self.config = config
         self.release = config.release
@@ -187,12 +254,15 @@ class _RankBuilder:
         self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
+        self.states: dict[State, BuiltState] = {}
 
     def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.STATE:
+            return [self._state(layer)]
         window = layer.sliding_window
         if layer.kind in HEADED and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
@@ -207,7 +277,7 @@ class _RankBuilder:
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
-        backend = layer.own_backend or self._by_value_width(layer, query) or self._select(layer, query)
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         if layer.kind in HEADED and self.scheme is not None:
             check_scheme(self.scheme, layer.name, backend, query, self.release)
@@ -236,6 +306,44 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _number(self, layer: LayerGeometry) -> int | None:
+        """The decoder layer that `layer` is, None for a layer of the draft."""
+        return layer.index if self.draft is None else None
+
+    def _state(self, layer: LayerGeometry) -> BuiltLayer:
+        """A state is stored in dtypes of its own, whatever the cache dtype; its backend is never chosen."""
+        if layer.state is None or layer.own_backend is None:
+            raise ValueError(f"{layer.name} is a state layer without a state")
+        config = self.config
+        if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
+            self._note_ignored(layer, "none (a state)")
+        built = self.states.get(layer.state)
+        if built is None:
+            built = self.states[layer.state] = build_state(
+                layer.state,
+                config.state,
+                self.release,
+                tensor=self.split.tensor,
+                model_dtype=config.model_dtype,
+                hardware=config.hardware,
+            )
+        return BuiltLayer(
+            geometry=layer,
+            rank=self.rank,
+            cache_dtype=None,
+            storage=built.dtypes[0],
+            quant_mode=None,
+            backend=layer.own_backend,
+            query=BackendQuery(
+                capability=config.hardware.capability, head_size=layer.head_size, dtype=config.model_dtype
+            ),
+            sliding_window=None,
+            num_kv_heads=0,
+            skipped=False,
+            run_cache_dtype=self.run_cache_dtype,
+            state=built,
+        )
 
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
@@ -270,7 +378,7 @@ class _RankBuilder:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     "fp8",
                     f"the compressed-tensors checkpoint declares a kv_cache_scheme (the launch said {asked})",
@@ -285,16 +393,7 @@ class _RankBuilder:
         honours = layer.reads_skip_list and (layer.kind in HEADED or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
-                self.trail.used_tokens.add(index_token)
-                self.trail.ignored[layer.index] = None
-                self.trail.note(
-                    layer.index,
-                    "layer.cache_dtype",
-                    asked,
-                    f"the skip list names it, but {layer.layer_class} does not look at the list",
-                    "--kv-cache-dtype-skip-layers",
-                    cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
-                )
+                self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
@@ -303,15 +402,32 @@ class _RankBuilder:
         if not hits:
             return asked, False
         self.trail.used_tokens.update(hits)
-        self.trail.matched[layer.index] = None
+        if self.draft is None:
+            self.trail.matched[layer.index] = None
+        else:
+            self.trail.drafts[layer.name] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             "auto",
             f"the skip list names it (token {hits[0]})",
             "--kv-cache-dtype-skip-layers",
         )
         return "auto", True
+
+    def _note_ignored(self, layer: LayerGeometry, kept: str) -> None:
+        """The skip list names a layer whose class does not look at it."""
+        self.trail.used_tokens.add(str(layer.index))
+        if self.draft is None:
+            self.trail.ignored[layer.index] = None
+        self.trail.note(
+            self._number(layer),
+            "layer.cache_dtype",
+            kept,
+            f"the skip list names it, but {layer.layer_class} does not look at the list",
+            "--kv-cache-dtype-skip-layers",
+            cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
+        )
 
     def _dtype_without_config(self, layer: LayerGeometry) -> str:
         """The cache dtype of a layer that the model's code builds without the cache config."""
@@ -338,7 +454,7 @@ class _RankBuilder:
             dtype=config.model_dtype,
             kv_cache_dtype=asked,
             run_cache_dtype=self.run_cache_dtype,
-            block_size=config.user_block_size,
+            block_size=config.block_size_at_selection,
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
@@ -351,6 +467,7 @@ class _RankBuilder:
                 and self.scheme is not None
                 and self.scheme.get("strategy") == "attn_head"
             ),
+            use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
             use_pcp=config.prefill_context_parallel > 1,
@@ -362,6 +479,7 @@ class _RankBuilder:
             num_kv_heads=1 if mla else self.split.heads(layer.num_kv_heads),
             latent=layer.latent,
             is_hybrid=self.geometry.is_hybrid,
+            state_cache_float32="float32" in (config.state.cache_dtype, config.state.recurrent_dtype),
             logits_soft_cap=self.geometry.logits_soft_cap,
             model_head_size=self.geometry.head_size,
             model_num_heads=self.geometry.num_attention_heads // self.split.tensor,
@@ -372,9 +490,9 @@ class _RankBuilder:
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
 
-    def _by_value_width(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
-        """The backend that the model's code brings along for value rows unlike its key rows."""
-        if not layer.backend_by_value_width or layer.head_size_v in (None, layer.head_size):
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
             return None
         return different_values(query, self.release)
 
@@ -383,7 +501,7 @@ class _RankBuilder:
         if decision is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
             decision = self.decisions[query] = choose(query, self.release)
-        self.trail.choices[query.kv_cache_dtype, decision, query][layer.index] = None
+        self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
         if decision.backend is None:
             outside = query.kv_cache_dtype in ROCM_ONLY
             code = "layout_outside_cuda" if outside else "no_backend"
@@ -402,7 +520,7 @@ class _RankBuilder:
                 },
             )
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.backend",
             decision.backend,
             f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
@@ -420,10 +538,10 @@ class _RankBuilder:
         if packed == asked:
             return asked
         self.run_cache_dtype = packed
-        if skipped:
+        if skipped and self.draft is None:
             self.trail.canonicalised[layer.index] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             packed,
             f"{backend} stores {asked} as {packed}",

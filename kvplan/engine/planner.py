@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, context_parallel, grouping, layers, modelopt, parallel, views
+from kvplan.engine import (
+    block_size,
+    cache_dtype,
+    context_parallel,
+    grouping,
+    layers,
+    modelopt,
+    parallel,
+    state_blocks,
+    views,
+)
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -24,6 +35,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.spec_building import build_spec
 from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -59,8 +71,11 @@ class _Progress:
     steps: list[Step] = field(default_factory=list)
 
 
-def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
+def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = None) -> Plan:
     """Emulate the start-up of `launch` for the model in `checkpoint`.
+
+    `draft` is the checkpoint of the draft model that --speculative-config names
+    (`speculation.wanted.draft_reference`); a draft that is part of the target needs none.
 
     Raises InputError where kvplan itself cannot go on (a layout it does not emulate, a field of the wrong type);
     whatever vLLM would refuse is the plan's outcome instead.
@@ -74,23 +89,34 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
         )
     if not progress.errors:
         try:
-            _run(checkpoint, launch, progress)
+            _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
     return _assemble(checkpoint, launch, progress)
 
 
-def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     modelopt.check(checkpoint, launch.release)
-    config = options.validate(checkpoint, launch, geometry)
+    speculation = settle(
+        checkpoint,
+        launch,
+        geometry,
+        draft=draft,
+        tensor_parallel=launch.get("tensor_parallel_size") or 1,
+        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+    )
+    config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
     resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
+    if resolved.draft_keeps_auto:
+        progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
@@ -112,6 +138,14 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+def _draft_at_auto(config: EngineConfig) -> EngineConfig:
+    """The config with the cache of a separate draft left at `auto`, which the target's hook sees to."""
+    speculation = config.speculation
+    if speculation is None or speculation.method == "mtp" or speculation.cache_dtype is not None:
+        return config
+    return replace(config, speculation=replace(speculation, cache_dtype="auto"))
 
 
 def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
@@ -136,10 +170,9 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             pooler=pooler if isinstance(pooler, Mapping) else None,
         )
     except Refused as refused:
-        building = refused.stage == Stage.LAYERS
         raise stop(
-            Stage.LAYERS if building else Stage.OPTIONS,
-            "assertion" if building and refused.exception == "AssertionError" else "unknown_architecture",
+            Stage(refused.stage),
+            _refusal_kind(refused),
             refused.message,
             exception=refused.exception,
             facts={
@@ -158,6 +191,12 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
         ) from None
 
 
+def _refusal_kind(refused: Refused) -> str:
+    if refused.stage == Stage.OPTIONS:
+        return "unknown_architecture"
+    return "assertion" if refused.exception == "AssertionError" else "model_refused"
+
+
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
     """vLLM reads every page size before it groups, so a page padded to less than it holds fails here."""
     for name, spec in specs.items():
@@ -174,11 +213,11 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
-        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
     )
     if decision is None:
@@ -231,7 +270,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         settings=None if config is None else _settings(progress, config),
         skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
         layers=_layer_plans(progress, exact),
-        shared=_shared(progress.geometry),
+        shared=_shared(progress),
         groups=_groups(progress),
         block_size_steps=_block_steps(progress),
         backends=() if built is None else built.backends,
@@ -243,12 +282,14 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     )
 
 
-def _shared(geometry: ModelGeometry | None) -> tuple[SharedLayer, ...]:
-    if geometry is None:
+def _shared(progress: _Progress) -> tuple[SharedLayer, ...]:
+    if progress.geometry is None:
         return ()
+    speculation = None if progress.config is None else progress.config.speculation
+    drafts = () if speculation is None else speculation.layers
     return tuple(
         SharedLayer(layer.name, layer.index, layer.shares_cache_of)
-        for layer in geometry.layers
+        for layer in (*progress.geometry.layers, *drafts)
         if layer.shares_cache_of is not None
     )
 
@@ -300,7 +341,21 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        **_speculative(config),
     )
+
+
+def _speculative(config: EngineConfig) -> dict[str, Any]:
+    """The settings of speculative decoding."""
+    speculation = config.speculation
+    if speculation is None:
+        return {}
+    return {
+        "speculative_method": speculation.method,
+        "num_speculative_tokens": speculation.tokens,
+        "draft_model": speculation.reference,
+        "draft_cache_dtype": speculation.cache_dtype,
+    }
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
@@ -346,6 +401,9 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         spec_block_size=asked.block_size,
         spec_page_bytes=_page(asked),
         skipped=layer.skipped,
+        state_shapes=() if layer.state is None else layer.state.shapes,
+        state_dtypes=() if layer.state is None else layer.state.dtypes,
+        states_per_request=None if layer.state is None else layer.state.per_request,
         covered=exact,
     )
 

@@ -13,8 +13,10 @@ from kvplan.engine.models.geometry import Kind
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
+    AttentionSpec,
     FullAttentionSpec,
     LayerSpec,
+    MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
     TQFullAttentionSpec,
@@ -22,7 +24,10 @@ from kvplan.engine.specs import (
     latent_token_bytes,
     recast,
 )
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
+from kvplan.history import state as state_history
 from kvplan.releases import Release
 
 
@@ -68,7 +73,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     )
 
 
-def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> AttentionSpec:
     """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
     by_stride = indexes_kv_by_block_stride(layer.backend, release)
@@ -120,6 +125,32 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         quant_mode=layer.quant_mode,
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
+    )
+
+
+def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """A state of fixed size. Raises StartupStops where the release leaves its block size unset."""
+    state = layer.state
+    if state is None:
+        raise ValueError(f"{layer.geometry.name} was built without a state")
+    if block.state_block_size is None:
+        raise stop(
+            Stage.CAPACITY,
+            "state_block_unset",
+            "unsupported operand type(s) for //: 'int' and 'NoneType'",
+            exception="TypeError",
+            facts={"option": "--mamba-block-size", "layer": layer.geometry.name},
+        )
+    return MambaSpec(
+        block_size=block.state_block_size,
+        shapes=state.shapes,
+        dtypes=state.dtypes,
+        cache_mode=state.cache_mode,
+        kind=layer.backend,
+        state_bytes=state.bytes,
+        page_size_padded=block.state_page_padded,
+        extra_states=state.extra_states,
+        type_knows_page=release.has(state_history.STATE_TYPE_KNOWS_PAGE),
     )
 
 
@@ -175,6 +206,7 @@ BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] =
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.STATE: _state_spec,
     Kind.CHUNKED: _chunked_spec,
     Kind.CROSS: _cross_spec,
     Kind.SINK: _sink_spec,

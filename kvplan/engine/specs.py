@@ -7,6 +7,7 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 - `FullAttentionSpec`: block_size * H * (D + Dv) * e
 - `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
 - `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
+- `MambaSpec`: the bytes of one state, whatever the block size
 - packed layouts of keys and values: `kvplan.engine.packing`
 """
 
@@ -37,6 +38,8 @@ class RequestLimits:
 
     max_model_len: int
     in_flight_tokens: int
+    retained_tokens: int = 0
+    """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
     encoder_tokens: int = 0
     """Tokens that an encoder may be given at once."""
     context_shards: int = 1
@@ -76,16 +79,7 @@ class AttentionSpec:
     @property
     def page_bytes(self) -> int:
         """Bytes of a page. Raises BareAssertion if a page is padded to less than it holds, as vLLM's assert does."""
-        if self.page_size_padded is None:
-            return self.unpadded_page_bytes
-        if self.page_size_padded < self.unpadded_page_bytes:
-            raise BareAssertion(
-                "the padded page is smaller than the page",
-                padded_page_bytes=self.page_size_padded,
-                page_bytes=self.unpadded_page_bytes,
-                block_size=self.block_size,
-            )
-        return self.page_size_padded
+        return padded_page(self.unpadded_page_bytes, self.page_size_padded, self.block_size)
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -159,14 +153,87 @@ class SlidingWindowSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
-        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        kept = self.sliding_window - 1 + limits.retained_tokens
+        tokens = min(kept + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MambaSpec:
+    """One state of fixed size, kept a few times a request or, in mode `all`, for every block."""
+
+    block_size: int
+    """Tokens between two states of one request."""
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    cache_mode: str
+    kind: str
+    state_bytes: int
+    page_size_padded: int | None = None
+    extra_states: int = 0
+    """States a request keeps beside the one it works on (mode `all`: beside those of its blocks)."""
+    type_knows_page: bool = False
+    """Whether only layers with equal pages need the same number of states (0.29.0)."""
+    row_alignment: int = 1
+    indexes_by_block_stride: bool = False
+
+    num_kv_heads: None = None
+    head_size: None = None
+    head_size_v: None = None
+    dtype: None = None
+    quant_mode: None = None
+    sliding_window: None = None
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Bytes of a state."""
+        return self.state_bytes
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a state's page. Raises BareAssertion if it is padded to less than the state holds."""
+        return padded_page(self.state_bytes, self.page_size_padded, self.block_size)
+
+    @property
+    def type_key(self) -> tuple[object, ...]:
+        """Layers that keep equally many states (later also of one size) are of one type."""
+        return ("state", self.extra_states, self.page_bytes if self.type_knows_page else None)
+
+    @property
+    def merge_key(self) -> tuple[object, ...]:
+        """Layers with equal states can be told by one spec."""
+        return (type(self), self)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """States have no window."""
+        return None
+
+    def request_blocks(self, limits: RequestLimits) -> int:
+        """The states of one request."""
+        if self.cache_mode == "all":
+            return ceil_div(limits.max_model_len, self.block_size) + self.extra_states
+        return 1 + self.extra_states
 
 
 Recast = TypeVar("Recast", bound=AttentionSpec)
 
-LayerSpec = AttentionSpec
+LayerSpec = AttentionSpec | MambaSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
+
+
+def padded_page(content: int, padded: int | None, block_size: int) -> int:
+    """Bytes of a page that holds `content` bytes. Raises BareAssertion if it is padded to less."""
+    if padded is None:
+        return content
+    if padded < content:
+        raise BareAssertion(
+            "the padded page is smaller than the page",
+            padded_page_bytes=padded,
+            page_bytes=content,
+            block_size=block_size,
+        )
+    return padded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,11 +289,12 @@ def can_merge(specs: Sequence[LayerSpec]) -> bool:
 
     Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    if len({spec.merge_key[0] for spec in specs}) > 1:
+    distinct = set(specs)
+    if len({spec.merge_key[0] for spec in distinct}) > 1:
         return False
-    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+    if len({spec.recorded_window for spec in distinct} - {None}) > 1:
         raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    return len({spec.merge_key for spec in specs}) == 1
+    return len({spec.merge_key for spec in distinct}) == 1
 
 
 def same_type(specs: Sequence[LayerSpec]) -> bool:

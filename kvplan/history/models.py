@@ -140,6 +140,18 @@ OUT_OF_TREE_PLUGINS = Behaviour(
     since="0.19.1",
     where="model_executor/models/registry.py",
 )
+MIMO_V2_STORES_NARROW_VALUES = Behaviour(
+    "MIMO_V2_STORES_NARROW_VALUES",
+    "MiMo-V2 stores its values as narrow as they are, on a backend that it brings along; before, padded to the keys",
+    since="0.20.2",
+    where="model_executor/models/mimo_v2.py",
+)
+MIMO_V2_READS_CACHE_CONFIG = Behaviour(
+    "MIMO_V2_READS_CACHE_CONFIG",
+    "MiMo-V2 hands the cache config to its layers; before, cache dtype and skip list do not reach them",
+    since="0.32.0",
+    where="model_executor/models/mimo_v2.py",
+)
 COHERE_ASR_NAMES_WITHOUT_DOT = Behaviour(
     "cohere_asr_names_without_dot",
     "the decoder layers of Cohere Transcribe are named decoder.layers.N instead of .decoder.layers.N",
@@ -151,17 +163,4 @@ JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
     "Jina Embeddings V5 with is_decoder false attends in both directions and keeps no cache",
     since="0.27.1",
     where="model_executor/models/config.py",
-)
-MIMO_VALUES_KEEP_WIDTH = Behaviour(
-    "mimo_values_keep_width",
-    "MiMo-V2 stores value rows as narrow as they are; before, padded to the width of key rows",
-    since="0.20.2",
-    where="model_executor/models/mimo_v2.py",
-)
-MIMO_READS_CACHE_CONFIG = Behaviour(
-    "mimo_reads_cache_config",
-    "MiMo-V2 layers follow --kv-cache-dtype; before, they were built without the cache config and kept the model's "
-    "dtype",
-    since="0.32.0",
-    where="model_executor/models/mimo_v2.py",
 )

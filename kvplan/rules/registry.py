@@ -30,12 +30,14 @@ from kvplan.rules.cache import (
     kv215_boundary_layers,
     kv216_checkpoint_quantisation_refused,
     kv217_cache_scheme_ignored,
+    kv218_skip_token_reaches_draft,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
     kv602_request_does_not_fit,
     kv603_memory_unknown,
     kv604_few_long_requests,
+    kv608_draft_costs_cache,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
@@ -63,6 +65,7 @@ from kvplan.rules.options import (
     kv109_context_too_long,
     kv110_architecture_not_in_release,
     kv111_config_file_not_read,
+    kv115_speculation_refused,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
@@ -86,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     kv109_context_too_long.RULE,
     kv110_architecture_not_in_release.RULE,
     kv111_config_file_not_read.RULE,
+    kv115_speculation_refused.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -103,6 +107,7 @@ RULES: tuple[Rule, ...] = (
     kv215_boundary_layers.RULE,
     kv216_checkpoint_quantisation_refused.RULE,
     kv217_cache_scheme_ignored.RULE,
+    kv218_skip_token_reaches_draft.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
@@ -122,6 +127,7 @@ RULES: tuple[Rule, ...] = (
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
+    kv608_draft_costs_cache.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,

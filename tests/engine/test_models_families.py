@@ -326,6 +326,11 @@ def test_mimo_v2_layers_of_two_kinds() -> None:
         (8, 192, 128, 128),
     ]
     assert found.model_sliding_window is None
+    assert all(layer.brings_value_backend and layer.reads_cache_config for layer in found.layers)
+    earlier = built(model, "0.20.2")
+    assert not any(layer.reads_cache_config for layer in earlier.layers)
+    padded = built(model, "0.19.1")
+    assert [(layer.head_size_v, layer.brings_value_backend) for layer in padded.layers] == [(None, False)] * 2
 
 
 def test_nemotron_nas_skips_blocks_without_attention() -> None:
@@ -340,21 +345,25 @@ def test_nemotron_nas_skips_blocks_without_attention() -> None:
 
 
 def test_granite_hybrid_of_attention_only() -> None:
-    model = decoder("GraniteMoeHybridForCausalLM", "granitemoehybrid", layer_types=["full_attention"] * 4)
+    mixer = {
+        "mamba_expand": 2,
+        "mamba_n_groups": 1,
+        "mamba_n_heads": 128,
+        "mamba_d_head": 64,
+        "mamba_d_state": 256,
+        "mamba_d_conv": 4,
+    }
+    model = decoder("GraniteMoeHybridForCausalLM", "granitemoehybrid", layer_types=["full_attention"] * 4, **mixer)
     assert len(built(model).layers) == 4
     assert not built(model).is_hybrid
     assert built(model, "0.28.0").is_hybrid
-    mixed = decoder("GraniteMoeHybridForCausalLM", "granitemoehybrid", layer_types=["mamba", "attention"] * 2)
-    with pytest.raises(Unplaceable, match="state layers"):
-        built(mixed)
 
 
 @pytest.mark.parametrize(
     ("architecture", "why"),
     [
-        ("Qwen3NextForCausalLM", "state layers"),
+        ("Glm5NextForCausalLM", "state layers"),
         ("DeepseekV4ForCausalLM", "compressed"),
-        ("MambaForCausalLM", "no attention"),
         ("DeepSeekMTPModel", "draft"),
     ],
 )

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import chunked, encoder_decoder, gemma, general, latent, looped, mixed, transformers_backend
+from kvplan.engine.models import (
+    chunked,
+    encoder_decoder,
+    gemma,
+    general,
+    latent,
+    looped,
+    mixed,
+    states,
+    transformers_backend,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,14 +23,20 @@ if TYPE_CHECKING:
     from kvplan.engine.models.geometry import LayerGeometry
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
+    "alice_ai": states.alice,
     "baichuan": mixed.baichuan,
+    "bailing_v2_5": states.bailing_v2_5,
+    "bailing_v3": states.bailing_v3,
+    "bamba": states.bamba,
     "cohere": mixed.cohere,
     "cohere_asr": encoder_decoder.cohere_asr,
-    "dory": looped.dory,
+    "delta": states.delta,
     "domyn_edge": mixed.domyn_edge,
+    "dory": looped.dory,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
     "falcon": mixed.falcon,
+    "falcon_h1": states.falcon_h1,
     "fireredlid": encoder_decoder.fireredlid,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
@@ -29,29 +45,38 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
-    "granite_hybrid": mixed.granite_hybrid,
-    "hy_v4": latent.hy_v4,
+    "granite_hybrid": states.granite_hybrid,
     "hrm_text": looped.hrm_text,
+    "hy_v4": latent.hy_v4,
+    "jamba": states.jamba,
+    "kimi": states.kimi,
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
+    "lfm2": states.lfm2,
     "llama4": chunked.llama4,
-    "loopcoder": looped.loopcoder,
     "longcat": latent.longcat,
+    "loopcoder": looped.loopcoder,
+    "mamba": states.mamba,
+    "mamba2": states.mamba2,
     "mimo_v2": mixed.mimo_v2,
     "minimax_m3": mixed.minimax_m3,
-    "nemotron_nas": mixed.nemotron_nas,
+    "minimax_text": states.minimax,
     "moondream3": mixed.moondream3,
+    "nemotron_h": states.nemotron_h,
+    "nemotron_nas": mixed.nemotron_nas,
     "nemotron_parse": encoder_decoder.nemotron_parse,
     "nemotron_parse_prefix": encoder_decoder.nemotron_parse_prefix,
     "openpangu": latent.openpangu,
     "ouro": looped.ouro,
+    "plamo2": states.plamo2,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "step3p5": mixed.step3p5,
     "transformers": transformers_backend.layers,
     "unlimited_ocr": mixed.unlimited_ocr,
     "whisper": encoder_decoder.whisper,
+    "zamba2": states.zamba2,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 

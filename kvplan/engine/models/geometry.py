@@ -27,6 +27,8 @@ class Kind(StrEnum):
     """`MLAAttention` and subclasses: one latent row a token."""
     INDEXER = "indexer"
     """Key cache of a sparse-attention indexer (`DeepseekV32IndexerCache` and the like)."""
+    STATE = "state"
+    """`MambaBase` and subclasses: a state of fixed size a request."""
     CHUNKED = "chunked"
     """`ChunkedLocalAttention`: each token sees only its own chunk of the text."""
     CROSS = "cross"
@@ -35,6 +37,59 @@ class Kind(StrEnum):
     """`StaticSinkAttention`: full attention with learned tokens in front."""
     RSWA = "rswa"
     """Full attention over the prompt and a window over what is generated, every token of which stays cached."""
+
+
+class StateKind(StrEnum):
+    """How a state layer remembers: which tensors one state consists of."""
+
+    MAMBA1 = "mamba1"
+    MAMBA2 = "mamba2"
+    DELTA = "delta"
+    """Gated delta net."""
+    KDA = "kda"
+    """Kimi delta attention."""
+    CONVOLUTION = "convolution"
+    """Short convolution."""
+    LINEAR = "linear"
+    """Lightning attention: one matrix a head."""
+
+
+class StateDtype(StrEnum):
+    """What decides the dtype of a state's recurrent tensor."""
+
+    AS_CONVOLUTION = "as_convolution"
+    """It is stored like the convolution's, whatever `--mamba-ssm-cache-dtype` says."""
+    OPTION = "option"
+    """`--mamba-ssm-cache-dtype`; `auto` stores it like the convolution's."""
+    FLOAT32 = "float32"
+    FLOAT32_OR_OPTION = "float32_or_option"
+    """`--mamba-ssm-cache-dtype`, of which float32 (also `auto`) and bfloat16 are possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state of one layer and sequence, whole model, before tensor parallelism. Sizes in elements.
+
+    `kernel` is the width of the convolution, which remembers `kernel - 1` columns. `heads` and `head_dim` are those
+    of values; `width` the channels of a Mamba mixer or a short convolution.
+    """
+
+    kind: StateKind
+    kernel: int = 0
+    width: int = 0
+    heads: int = 0
+    head_dim: int = 0
+    key_heads: int = 0
+    key_dim: int = 0
+    groups: int = 0
+    state_size: int = 0
+    counts_drafts: bool = False
+    """Whether the convolution also remembers a column for every speculative token."""
+    recurrent: StateDtype = StateDtype.OPTION
+    split_convolution: bool = False
+    """Whether queries, keys and values are convolved into tensors of their own."""
+    checkpoints: bool = False
+    """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
 
 
 HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
@@ -87,12 +142,13 @@ class LayerGeometry:
     """Generated tokens that later ones see, for layers that always see the whole prompt."""
     has_sinks: bool = False
     latent: Latent | None = None
+    state: State | None = None
     owns_indexer: bool = False
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
-    backend_by_value_width: bool = False
-    """The model's code picks a backend of its own where value rows are not as wide as key rows."""
+    brings_value_backend: bool = False
+    """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
@@ -144,6 +200,16 @@ class ModelGeometry:
     """Bidirectional attention over image tokens (`is_mm_prefix_lm`), which some backends refuse."""
     mm_prefix_item_tokens: int | None = None
     """Tokens of the largest multimodal item of a prefix-LM, which must fit one batch; None where there is none."""
+    has_inner_state: bool = False
+    """Whether the class keeps states at all, even where all layers of this config are attention."""
+    state: State | None = None
+    """The state that vLLM asks the model class for when it aligns block sizes; layers may keep another."""
+    state_chunk: int = 2048
+    """Tokens of the chunks in which state layers work through a prompt (`get_mamba_chunk_size`)."""
+    caches_every_state: bool = False
+    """Whether the class can cache the state of every block (`SupportsMambaPrefixCaching`)."""
+    replays_states: bool = False
+    """Whether the class can keep the latest inputs beside the state (`SupportsReplaySSM`)."""
     model_sliding_window: int | None = None
     """Window (tokens) of every attention layer that does not pass one itself: vLLM's `cache_config.sliding_window`,
     before `--disable-sliding-window`."""
