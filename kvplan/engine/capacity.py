@@ -17,6 +17,7 @@ from kvplan.engine.specs import RequestLimits, ceil_div
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Capacity, Stage, StartupError
 from kvplan.history import capacity as history
+from kvplan.history import parallel
 from kvplan.releases import Release
 
 GIB = 1 << 30
@@ -76,6 +77,8 @@ def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, relea
     def fits(length: int) -> bool:
         return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
 
+    if fits(limits.max_model_len):
+        return limits.max_model_len
     if not fits(1):
         return 0
     low, high = 1, limits.max_model_len
@@ -103,7 +106,13 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
     computed; with `available` None only the need of one request is."""
     release = config.release
     stages = [groups for groups in workers if groups]
-    limits = RequestLimits(config.max_model_len, config.in_flight_tokens)
+    limits = RequestLimits(
+        config.max_model_len,
+        config.in_flight_tokens,
+        config.retained_tokens,
+        encoder_tokens=config.max_num_batched_tokens,
+        context_shards=config.context_shards,
+    )
     if not stages:
         return Sized(_nothing_cached(config, available, estimated))
     per_block = [bytes_per_block(groups, release) for groups in stages]
@@ -199,7 +208,8 @@ def _tokens(
 ) -> int:
     if release.has(history.TOKENS_FROM_CONCURRENCY):
         return int(times * limits.max_model_len)
-    return num_blocks // len(groups) * min(group.block_size for group in groups)
+    shards = limits.context_shards if release.has(parallel.DCP_MULTIPLIES_TOKENS) else 1
+    return num_blocks // len(groups) * min(group.block_size for group in groups) * shards
 
 
 def _line(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> tuple[int, float]:

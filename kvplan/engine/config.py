@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import state_options
-from kvplan.engine.dtypes import CACHE_DTYPES, known
+from kvplan.engine import boundary, context_parallel, state_options
+from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.speculation import running
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import capacity, state
+from kvplan.history import capacity, parallel, state
+from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -42,13 +44,14 @@ _LENGTH_KEYS = (
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
 
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 
-_NOT_EMULATED = {
-    "speculative_config": "speculative decoding (its draft layers own caches too)",
-    "spec_method": "speculative decoding (its draft layers own caches too)",
-    "spec_model": "speculative decoding (its draft layers own caches too)",
-}
+ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+BATCHED_DP_TOKENS = 256
+"""Tokens a batch where experts work on batches of fixed size."""
+BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +85,11 @@ class EngineConfig:
     quantization: str | None
     kv_connector: bool
     batch_invariant: bool
+    decode_context_parallel: int
+    prefill_context_parallel: int
     cache_layout_wish: str | None
     pipeline_partition: str | None
-    speculative_tokens: int = 0
-    """Draft tokens a step of speculative decoding."""
+    speculation: Speculation | None = None
     state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
 
@@ -99,6 +103,23 @@ class EngineConfig:
         return raised
 
     @property
+    def num_speculative_tokens(self) -> int:
+        """Tokens that a step speculates, 0 without speculative decoding."""
+        return 0 if self.speculation is None else self.speculation.tokens
+
+    @property
+    def retained_tokens(self) -> int:
+        """Tokens below their window that sliding layers keep for drafts of several MTP modules."""
+        if self.speculation is None or not self.release.has(speculative.EXTRA_TOKENS_RETAINED):
+            return 0
+        return self.speculation.extra_retained_tokens
+
+    @property
+    def context_shards(self) -> int:
+        """Ranks that share the tokens of one request."""
+        return context_parallel.shards(self.decode_context_parallel, self.prefill_context_parallel, self.release)
+
+    @property
     def in_flight_tokens(self) -> int:
         """Tokens that may be scheduled and not yet settled: what a recycling cache reserves for."""
         if self.release.has(capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT):
@@ -106,12 +127,16 @@ class EngineConfig:
         return self.max_num_batched_tokens
 
 
-def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> EngineConfig:
+def validate(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, speculation: Speculation | None = None
+) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
-    _refuse_unemulated(launch)
     steps: list[Step] = []
+    context = context_parallel.sizes(launch)
     cache_dtype = _cache_dtype(launch)
+    skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
+    steps += boundary_steps
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
@@ -119,6 +144,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
             Stage.OPTIONS,
@@ -130,7 +156,6 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     )
     pipeline = _positive(launch, "pipeline_parallel_size")
     prefix_caching = _prefix_caching(launch, geometry)
-    speculative = _speculative_tokens(launch)
     states = state_options.resolve(
         checkpoint,
         launch,
@@ -138,11 +163,16 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         prefix_caching=prefix_caching,
         max_model_len=max_model_len,
         user_block_size=_value(launch, "block_size"),
-        speculative_tokens=speculative,
+        speculative_tokens=0 if speculation is None else speculation.tokens,
     )
     steps += states.steps
-    runner = _model_runner(launch, checkpoint, geometry)
-    async_scheduling = _async_scheduling(launch, geometry, states.cache_mode)
+    runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner, states.cache_mode)
+    limit = _draft_limit(speculation, runner, release)
+    if limit is not None and limit < max_model_len:
+        max_model_len = limit
+        cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
+        steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(limit), cause, option="--speculative-config"))
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -157,7 +187,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         hardware=hardware,
         model_dtype=model_dtype,
         requested_cache_dtype=cache_dtype,
-        skip_tokens=tuple(_value(launch, "kv_cache_dtype_skip_layers") or ()),
+        skip_tokens=skip_tokens,
         user_block_size=_value(launch, "block_size"),
         max_model_len=max_model_len,
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
@@ -167,7 +197,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
-        hybrid_manager_disabled=_hybrid_manager_disabled(launch),
+        hybrid_manager_disabled=_hybrid_manager_disabled(launch, checkpoint),
         sliding_window=geometry.model_sliding_window,
         tensor_parallel=_positive(launch, "tensor_parallel_size"),
         pipeline_parallel=pipeline,
@@ -176,13 +206,15 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         num_gpu_blocks_override=_value(launch, "num_gpu_blocks_override"),
         kv_cache_memory_bytes=_value(launch, "kv_cache_memory_bytes"),
         attention_backend=_attention_option(launch, "backend"),
-        flash_attn_version=_attention_option(launch, "flash_attn_version"),
+        flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        decode_context_parallel=context.decode,
+        prefill_context_parallel=context.prefill,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
-        speculative_tokens=speculative,
+        speculation=speculation,
         state=states,
         steps=tuple(steps),
     )
@@ -214,18 +246,6 @@ def _positive(launch: Launch, name: str) -> int:
     return size
 
 
-def _refuse_unemulated(launch: Launch) -> None:
-    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name, what in _NOT_EMULATED.items():
-        if launch.get(name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag}: kvplan does not emulate {what} yet; leave the option out to plan the rest")
-    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
-        if (launch.get(name) or 1) != 1:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} {launch.get(name)}: kvplan does not emulate context parallelism yet")
-
-
 def _cache_dtype(launch: Launch) -> str:
     value = str(_value(launch, "kv_cache_dtype"))
     accepted = known(launch.release)
@@ -236,12 +256,36 @@ def _cache_dtype(launch: Launch) -> str:
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
-    if next(row for row in CACHE_DTYPES if row.name == value).packed:
-        raise InputError(
-            f"--kv-cache-dtype {value}: kvplan does not emulate this packed cache layout yet; "
-            f"it knows {', '.join(row.name for row in CACHE_DTYPES if not row.packed)}"
-        )
     return value
+
+
+def _skip_tokens(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, cache_dtype: str
+) -> tuple[tuple[str, ...], list[Step]]:
+    """The skip list, with the layers that the cache dtype itself adds, and the step that says so."""
+    given = tuple(_value(launch, "kv_cache_dtype_skip_layers") or ())
+    if not boundary.applies(cache_dtype):
+        return given, []
+    tokens = boundary.skip_tokens(given, cache_dtype, checkpoint, is_hybrid=geometry.is_hybrid, release=launch.release)
+    added = [token for token in tokens if token not in given]
+    if not added:
+        return tokens, []
+    why = f"{cache_dtype} keeps the layers at both ends of the model in the model's dtype"
+    step = Step(
+        Stage.OPTIONS,
+        "cache.skip_list",
+        " ".join(tokens),
+        why,
+        layers=tuple(sorted(map(int, added))),
+        option="--kv-cache-dtype",
+    )
+    return tokens, [step]
+
+
+def _flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
+    """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
+    asked: int | None = _attention_option(launch, "flash_attn_version")
+    return boundary.FLASH_ATTENTION if boundary.applies(cache_dtype) else asked
 
 
 def _config_dtype(checkpoint: Checkpoint) -> str:
@@ -363,6 +407,25 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     return int(asked), f"--max-model-len {asked}"
 
 
+def _draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:
+    """The longest request that the draft takes, where that bounds the target's (0.33.0, V2 runner).
+
+    Drafts that share the target's positions are stretched where their rope only sizes a table.
+    """
+    if speculation is None or speculation.checkpoint is None or runner != "V2":
+        return None
+    if not release.has(speculative.LENGTH_LIMITED_BY_DRAFT):
+        return None
+    text = speculation.checkpoint.text_config
+    ropes = [str(rope.get("rope_type", rope.get("type", "default"))) for rope in _rope_parameters(text)]
+    if speculation.method != "draft_model" and all(rope in _TABLE_ONLY_ROPE for rope in ropes):
+        return None
+    if speculation.max_model_len is not None:
+        return speculation.max_model_len
+    derived, _ = _derived_length(text, release, None)
+    return None if derived is None else int(derived)
+
+
 def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     """0 small, 1 for 70 GiB and more (A100 excepted), 2 for 160 GiB and more where the release knows that tier."""
     if hardware.memory_bytes >= 160 * GIB and release.has(capacity.BATCHED_TOKENS_16K_ON_LARGE_GPUS):
@@ -371,6 +434,14 @@ def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     if hardware.memory_bytes >= 70 * GIB and "a100" not in hardware.device_name.lower() and not gb10:
         return 1
     return 0
+
+
+def _batched_dp_moe(launch: Launch) -> bool:
+    """Whether experts work on small fixed batches: data and expert parallelism over a batched all-to-all backend."""
+    if not launch.release.has(parallel.BATCHED_DP_TAKES_SMALL_BATCHES):
+        return False
+    batched = _value(launch, "all2all_backend") in BATCHED_ALL2ALL
+    return batched and bool(launch.get("enable_expert_parallel")) and (launch.get("data_parallel_size") or 1) > 1
 
 
 def _batch_cause(launch: Launch, hardware: Hardware) -> str:
@@ -384,10 +455,11 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
     release = launch.release
     tier = _large_gpu_tier(launch.hardware, release)
     asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
-    tokens = int(asked_tokens) if asked_tokens is not None else (2048, 8192, 16384)[tier]
+    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else (2048, 8192, 16384)[tier]
+    tokens = int(asked_tokens) if asked_tokens is not None else default
     seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
     chunked = _value(launch, "enable_chunked_prefill")
-    chunked = True if chunked is None else bool(chunked)
+    chunked = geometry.prefills_in_parts if chunked is None else bool(chunked)
     if launch.get("performance_mode") == "throughput":
         tokens *= 2 if asked_tokens is None else 1
         seqs *= 2 if asked_seqs is None else 1
@@ -399,7 +471,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
-    if tokens < max_model_len and not chunked:
+    if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
@@ -452,12 +524,20 @@ def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
     return any(name in listed for name in architectures)
 
 
-def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry) -> str:
-    """`V1` or `V2`: the environment decides, else the release's default for this model."""
+def _model_runner(
+    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
     if wish is not None:
         return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if running.forces_v2(speculation, release):
+        return "V2"
+    if running.keeps_v1(speculation, release, pipeline):
+        return "V1"
+    if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        return "V2"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
@@ -474,22 +554,25 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry, state_mode: str) -> bool:
-    """On unless switched off; pooling models and executors without support go without, as did cached states."""
+def _async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
     asked = launch.get("async_scheduling")
-    excluded = state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC)
-    if asked and excluded:
-        raise stop(
-            Stage.OPTIONS,
-            "state_mode",
-            "Currently, async scheduling is not compatible with prefix caching for Mamba models.",
-            facts={"option": "--async-scheduling", "mode": state_mode},
-        )
+    hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
     if asked is not None:
+        if asked and hindrance is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"Async scheduling is not supported with {hindrance}.",
+                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
+            )
         return bool(asked)
-    if excluded:
-        return False
-    if geometry.runner_type != "generate":
+    if geometry.runner_type != "generate" or hindrance is not None:
         return False
     executor = launch.get("distributed_executor_backend")
     return executor in (None, "mp", "uni", "external_launcher", "ray")
@@ -509,17 +592,19 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    if geometry.is_attention_free:
-        return False
-    return not geometry.is_hybrid or (
-        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )
 
 
-def _hybrid_manager_disabled(launch: Launch) -> bool:
+def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
     """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
     release = launch.release
     cause = None
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    allowed = launch.environment.get(ALLOW_CHUNKS, "1")
+    if chunks and allowed.strip().lower() in ("", "0", "false"):
+        cause = f"{ALLOW_CHUNKS}={allowed}"
     if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
         cause = "--kv-events-config"
     asked = launch.get("disable_hybrid_kv_cache_manager")

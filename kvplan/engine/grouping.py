@@ -13,6 +13,7 @@ from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -20,16 +21,20 @@ from kvplan.engine.specs import (
     MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    attention_token_bytes,
     can_merge,
     ceil_div,
     same_type,
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, compressed, state
+from kvplan.history import blocks, capacity, compressed, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
+
+LOCAL = (SlidingWindowSpec, ChunkedLocalAttentionSpec)
+"""Specs of layers that see a part of the text, which a switched-off hybrid manager allocates as full attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +131,9 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         note = _step("full latent caches in one group, sliding ones by block size and window")
         return Grouping(tuple(_uniform(bucket) for bucket in latent), (*steps, note))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
-        packed = _packed(specs, release)
-        if packed is not None:
-            return Grouping(packed, (*steps, _step("mixed pages packed side by side in a block")))
+        side_by_side = _packed(specs, release)
+        if side_by_side is not None:
+            return Grouping(side_by_side, (*steps, _step("mixed pages packed side by side in a block")))
     try:
         unified = _unify_pages(specs, release)
     except _Refused:
@@ -181,7 +186,7 @@ def _promote(specs: Specs, release: Release) -> Specs:
         return specs
     full = [spec for spec in listed if isinstance(spec, FullAttentionSpec)]
     promoted: dict[str, LayerSpec] = dict(specs)
-    if full and any(isinstance(spec, SlidingWindowSpec) for spec in listed):
+    if full and any(isinstance(spec, LOCAL) for spec in listed):
         sizes = {spec.block_size for spec in full}
         common = next(iter(sizes)) if len(sizes) == 1 else None
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
@@ -191,7 +196,7 @@ def _promote(specs: Specs, release: Release) -> Specs:
                     text = "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
                     raise _Refused("TypeError", "hybrid_manager", text)
                 promoted[name] = promote_latent(spec, common or full[0].block_size, release)
-            elif isinstance(spec, SlidingWindowSpec):
+            elif isinstance(spec, LOCAL):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
     listed = list(promoted.values())
     if not (_mergeable(listed) or same_type(listed)):
@@ -204,16 +209,27 @@ def _promote(specs: Specs, release: Release) -> Specs:
     return promoted
 
 
-def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> FullAttentionSpec:
-    keeps = release.has(blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
+def _as_full(
+    spec: SlidingWindowSpec | ChunkedLocalAttentionSpec, block_size: int, release: Release
+) -> FullAttentionSpec:
+    chunked = isinstance(spec, ChunkedLocalAttentionSpec)
+    keeps = release.has(blocks.PROMOTED_CHUNKS_KEEP_MODE if chunked else blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
     value_head = spec.head_size_v if keeps and spec.head_size_v is not None else spec.head_size
     padded = spec.page_size_padded
     if padded is not None and release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE):
         padded = max(padded, spec.token_bytes * block_size)
     mode = spec.quant_mode if keeps or spec.quant_mode is None else "NONE"
     token_bytes = spec.token_bytes
-    if not keeps and spec.head_size_v is not None:
-        token_bytes = spec.token_bytes // (spec.head_size + spec.head_size_v) * 2 * spec.head_size
+    if release.has(packed.PAGE_FORMULA_IN_SPEC):
+        token_bytes = attention_token_bytes(
+            release,
+            num_kv_heads=spec.num_kv_heads,
+            head_size=spec.head_size,
+            head_size_v=value_head,
+            dtype=spec.dtype,
+            sliding=False,
+            quant_mode=mode,
+        )
     return FullAttentionSpec(
         block_size=block_size,
         num_kv_heads=spec.num_kv_heads,
@@ -225,6 +241,7 @@ def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> Full
         page_size_padded=padded,
         indexes_by_block_stride=spec.indexes_by_block_stride,
         sliding_window=spec.sliding_window,
+        chunk_size=spec.chunk_size if isinstance(spec, ChunkedLocalAttentionSpec) else None,
     )
 
 

@@ -8,24 +8,29 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import settle
+from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
+from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache
+from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -75,18 +80,23 @@ class _Trail:
         self.canonicalised: dict[int, None] = {}
         self.used_tokens: set[str] = set()
         self.causes: dict[tuple[str, str, str, str | None, Behaviour | None], dict[int, None]] = defaultdict(dict)
-        self.choices: dict[tuple[str, BackendDecision, BackendQuery], dict[int, None]] = defaultdict(dict)
+        self.choices: dict[tuple[str, BackendDecision, BackendQuery, bool], dict[int, None]] = defaultdict(dict)
+        self.drafts: dict[str, None] = {}
 
     def note(
         self,
-        index: int,
+        index: int | None,
         value: str,
         result: str,
         cause: str,
         option: str | None = None,
         behaviour: Behaviour | None = None,
     ) -> None:
-        self.causes[value, result, cause, option, behaviour][index] = None
+        """Remember why; `index` None stands for the draft, whose numbers are not those of decoder layers."""
+        if index is None:
+            _ = self.causes[value, result, f"draft: {cause}", option, behaviour]
+        else:
+            self.causes[value, result, cause, option, behaviour][index] = None
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(
@@ -120,9 +130,10 @@ def build(
                 built += builder.add(layer, built)
         except StartupStops as stopped:
             error = error or stopped.error
-        built = [
-            layer if layer.rank != rank else replace(layer, run_cache_dtype=builder.run_cache_dtype) for layer in built
-        ]
+        built = _of_rank(built, rank, builder.run_cache_dtype)
+        if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
+            drafted, error = _draft(config.speculation, builder, config)
+            built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
     return Built(
@@ -134,11 +145,62 @@ def build(
             ignored_layers=tuple(sorted(trail.ignored)),
             canonicalised_layers=tuple(sorted(trail.canonicalised)),
             unmatched_tokens=tuple(token for token in config.skip_tokens if token not in trail.used_tokens),
+            matched_drafts=tuple(trail.drafts),
         ),
         backends=_choices(trail, config.release),
         steps=trail.steps(),
         error=error,
     )
+
+
+def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
+    """The layers, those of `rank` with what became of its launch-wide cache dtype."""
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
+
+
+def _draft(
+    speculation: Speculation, target: _RankBuilder, config: EngineConfig
+) -> tuple[list[BuiltLayer], StartupError | None]:
+    """The draft's layers, built on the last rank after the target's and with the draft's own settings.
+
+    Without a cache dtype of its own the draft shares the rank's launch-wide one, and may rewrite it.
+    """
+    release = config.release
+    wish = backend_wish(speculation, config.attention_backend, config.model_runner, release)
+    geometry = speculation.geometry or replace(target.geometry, layers=target.geometry.layers + speculation.layers)
+    builder = _RankBuilder(
+        speculation.checkpoint or target.checkpoint,
+        geometry,
+        replace(config, attention_backend=wish),
+        target.split,
+        speculation.cache_dtype or target.run_cache_dtype,
+        target.trail,
+        target.rank,
+        draft=speculation,
+    )
+    built: list[BuiltLayer] = []
+    if speculation.failure is not None:
+        return built, speculation.failure
+    taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
+    twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
+    if twice is not None:
+        message = f"Duplicate layer name: {twice}"
+        return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
+    try:
+        for layer in speculation.layers:
+            built += builder.add(layer)
+    except StartupStops as stopped:
+        return built, stopped.error
+    if speculation.cache_dtype is None:
+        target.run_cache_dtype = builder.run_cache_dtype
+    own = speculation.cache_dtype is not None and release.has(speculative.DRAFT_VIEW_FOLLOWS_OWN_DTYPE)
+    run_dtype = builder.run_cache_dtype if own else target.run_cache_dtype
+    return [replace(layer, run_cache_dtype=run_dtype) for layer in built], None
 
 
 def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
@@ -150,8 +212,9 @@ def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
             rejected=decision.rejected,
             precluded_by_block_size=decision.precluded_by_block_size,
             dtypes_with_backend=() if decision.backend is not None else dtypes_with_backend(query, release),
+            draft=draft,
         )
-        for (cache_dtype, decision, query), layers in trail.choices.items()
+        for (cache_dtype, decision, query, draft), layers in trail.choices.items()
     )
 
 
@@ -180,7 +243,10 @@ class _RankBuilder:
         cache_dtype: str,
         trail: _Trail,
         rank: int,
+        draft: Speculation | None = None,
     ) -> None:
+        self.checkpoint = checkpoint
+        self.draft = draft
         self.geometry = geometry
         self.config = config
         self.release = config.release
@@ -188,8 +254,8 @@ class _RankBuilder:
         self.run_cache_dtype = cache_dtype
         self.trail = trail
         self.rank = rank
-        self.scheme = _compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = _refuses_e5m2(checkpoint.quantization, self.release)
+        self.scheme = compressed_tensors_scheme(checkpoint.quantization)
+        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
         self.states: dict[State, BuiltState] = {}
@@ -204,7 +270,7 @@ class _RankBuilder:
         if layer.kind is Kind.STATE:
             return [self._state(layer)]
         window = layer.sliding_window
-        if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
+        if layer.kind in HEADED and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
@@ -214,10 +280,13 @@ class _RankBuilder:
                 exception="ZeroDivisionError",
                 facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
+        launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
-        query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
+        if layer.kind in HEADED and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
         if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
             raise stop(
                 Stage.LAYERS,
@@ -225,6 +294,7 @@ class _RankBuilder:
                 "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
                 facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
             )
+        check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -242,6 +312,10 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _number(self, layer: LayerGeometry) -> int | None:
+        """The decoder layer that `layer` is, None for a layer of the draft."""
+        return layer.index if self.draft is None else None
 
     def _state(self, layer: LayerGeometry) -> BuiltLayer:
         """A state is stored in dtypes of its own, whatever the cache dtype; its backend is never chosen."""
@@ -348,11 +422,11 @@ class _RankBuilder:
         if not layer.reads_cache_config:
             return self._dtype_without_config(layer), False
         asked = self.run_cache_dtype
-        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+        if layer.kind in HEADED and self.scheme is not None:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
-                    layer.index,
+                    self._number(layer),
                     "layer.cache_dtype",
                     "fp8",
                     f"the compressed-tensors checkpoint declares a kv_cache_scheme (the launch said {asked})",
@@ -364,29 +438,45 @@ class _RankBuilder:
         if not tokens or not self.release.has(cache.SKIP_LIST_EXISTS):
             return asked, False
         index_token = str(layer.index)
-        honours = layer.reads_skip_list and (
-            layer.kind is not Kind.MLA or self.release.has(cache.MLA_HONOURS_SKIP_LIST)
-        )
+        own_code = layer.kind in HEADED or layer.kind is Kind.OWN
+        honours = layer.reads_skip_list and (own_code or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
                 self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
-        if layer.kind is Kind.ATTENTION and window is not None and "sliding_window" in tokens:
+        if layer.kind in HEADED and window is not None and "sliding_window" in tokens:
             hits.append("sliding_window")
         if not hits:
             return asked, False
         self.trail.used_tokens.update(hits)
-        self.trail.matched[layer.index] = None
+        if self.draft is None:
+            self.trail.matched[layer.index] = None
+        else:
+            self.trail.drafts[layer.name] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             "auto",
             f"the skip list names it (token {hits[0]})",
             "--kv-cache-dtype-skip-layers",
         )
         return "auto", True
+
+    def _note_ignored(self, layer: LayerGeometry, kept: str) -> None:
+        """The skip list names a layer whose class does not look at it."""
+        self.trail.used_tokens.add(str(layer.index))
+        if self.draft is None:
+            self.trail.ignored[layer.index] = None
+        self.trail.note(
+            self._number(layer),
+            "layer.cache_dtype",
+            kept,
+            f"the skip list names it, but {layer.layer_class} does not look at the list",
+            "--kv-cache-dtype-skip-layers",
+            cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
+        )
 
     def _dtype_without_config(self, layer: LayerGeometry) -> str:
         """The cache dtype of a layer that the model's code builds without the cache config."""
@@ -403,19 +493,6 @@ class _RankBuilder:
             self.trail.used_tokens.add(str(layer.index))
         return asked
 
-    def _note_ignored(self, layer: LayerGeometry, kept: str) -> None:
-        """The skip list names a layer whose class does not look at it."""
-        self.trail.used_tokens.add(str(layer.index))
-        self.trail.ignored[layer.index] = None
-        self.trail.note(
-            layer.index,
-            "layer.cache_dtype",
-            kept,
-            f"the skip list names it, but {layer.layer_class} does not look at the list",
-            "--kv-cache-dtype-skip-layers",
-            cache.MLA_HONOURS_SKIP_LIST if layer.kind is Kind.MLA else None,
-        )
-
     def _query(self, layer: LayerGeometry, asked: str, window: int | None) -> BackendQuery:
         config = self.config
         mla = layer.kind is Kind.MLA
@@ -430,13 +507,21 @@ class _RankBuilder:
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
-            has_sliding_window=window is not None,
-            use_mm_prefix=self.geometry.uses_mm_prefix and not mla,
+            has_sliding_window=window is not None and layer.kind not in BACKEND_FIRST,
+            use_mm_prefix=self.geometry.uses_mm_prefix and layer.kind is Kind.ATTENTION,
+            attn_type="encoder_decoder" if layer.kind is Kind.CROSS else "decoder",
             use_per_head_quant_scales=bool(
-                not mla and self.scheme is not None and self.scheme.get("strategy") == "attn_head"
+                not mla
+                and layer.kind not in BACKEND_FIRST
+                and self.scheme is not None
+                and self.scheme.get("strategy") == "attn_head"
             ),
+            use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
+            use_pcp=config.prefill_context_parallel > 1,
+            use_dcp=config.decode_context_parallel > 1,
+            dcp_size=config.decode_context_parallel,
             requested=config.attention_backend,
             flash_attn_version=config.flash_attn_version,
             num_heads=layer.num_heads // self.split.tensor,
@@ -454,16 +539,24 @@ class _RankBuilder:
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
 
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
+
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)
         if decision is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
             decision = self.decisions[query] = choose(query, self.release)
-        self.trail.choices[query.kv_cache_dtype, decision, query][layer.index] = None
+        self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
         if decision.backend is None:
+            outside = query.kv_cache_dtype in ROCM_ONLY
+            code = "layout_outside_cuda" if outside else "no_backend"
             raise stop(
                 Stage.BACKEND,
-                "invalid_backend" if query.wanted is not None else "no_backend",
+                "invalid_backend" if query.wanted is not None else code,
                 decision.error or "",
                 exception=decision.error_type or "ValueError",
                 facts={
@@ -476,7 +569,7 @@ class _RankBuilder:
                 },
             )
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.backend",
             decision.backend,
             f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
@@ -494,10 +587,10 @@ class _RankBuilder:
         if packed == asked:
             return asked
         self.run_cache_dtype = packed
-        if skipped:
+        if skipped and self.draft is None:
             self.trail.canonicalised[layer.index] = None
         self.trail.note(
-            layer.index,
+            self._number(layer),
             "layer.cache_dtype",
             packed,
             f"{backend} stores {asked} as {packed}",
@@ -542,23 +635,3 @@ def layer_index(name: str) -> int:
             facts={"layer": name, "numbers": tuple(numbers)},
         )
     return numbers[0]
-
-
-def _compressed_tensors_scheme(quantization: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The `kv_cache_scheme` of a compressed-tensors checkpoint, or None."""
-    if quantization is None or quantization.get("quant_method") != "compressed-tensors":
-        return None
-    scheme = quantization.get("kv_cache_scheme")
-    return scheme if isinstance(scheme, Mapping) else None
-
-
-def _refuses_e5m2(quantization: Mapping[str, Any] | None, release: Release) -> bool:
-    """Whether the checkpoint's quantisation brings a KV cache method, which refuses fp8_e5m2."""
-    if quantization is None:
-        return False
-    method = str(quantization.get("quant_method", ""))
-    if method == "compressed-tensors":
-        if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
-            return quantization.get("kv_cache_scheme") is not None
-        return True
-    return method in ("fp8", "fbgemm_fp8", "quark") or method.startswith("modelopt")

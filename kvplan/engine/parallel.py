@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
@@ -55,7 +56,10 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             exception="NotImplementedError",
             facts={"architecture": geometry.architecture},
         )
-    counts = _stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
+    if not geometry.use_mla:
+        heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
+        context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
+    counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
     steps = []
     if tensor > 1:
@@ -97,7 +101,7 @@ def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
         )
 
 
-def _stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
+def stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
     """Decoder layers of each pipeline stage: an equal share, the remainder from the last but one backwards."""
     if partition is not None:
         try:

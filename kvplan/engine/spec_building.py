@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
@@ -10,19 +11,24 @@ from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
 from kvplan.engine.own_specs import own_spec
+from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
+    AttentionSpec,
     FullAttentionSpec,
     LayerSpec,
     MambaSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    TQFullAttentionSpec,
     attention_token_bytes,
     latent_token_bytes,
+    recast,
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
-from kvplan.history import blocks, cache
+from kvplan.history import blocks, cache, packed
 from kvplan.history import state as state_history
 from kvplan.releases import Release
 
@@ -69,7 +75,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     return with_stride(layer, spec, release)
 
 
-def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> AttentionSpec:
     """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
     by_stride = indexes_kv_by_block_stride(layer.backend, release)
@@ -80,11 +86,13 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         head_size_v=geometry.head_size_v,
         dtype=layer.storage,
         sliding=layer.sliding_window is not None,
+        quant_mode=layer.quant_mode,
+        backend=layer.backend,
     )
     value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
     if layer.sliding_window is not None:
         return SlidingWindowSpec(
-            block_size=_sliding_block_size(layer, block, token_bytes, release),
+            block_size=_sliding_block_size(layer, block, _without_scales(layer, token_bytes, release), release),
             num_kv_heads=layer.num_kv_heads,
             head_size=geometry.head_size,
             head_size_v=value_head if release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD) else None,
@@ -94,6 +102,21 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
             page_size_padded=block.shared_page_bytes,
             indexes_by_block_stride=by_stride,
             sliding_window=layer.sliding_window,
+        )
+    if (
+        layer.cache_dtype is not None
+        and layer.cache_dtype in TURBOQUANT_BITS
+        and release.has(packed.PAGE_FORMULA_IN_SPEC)
+    ):
+        return TQFullAttentionSpec(
+            block_size=block.block_size,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=geometry.head_size,
+            head_size_v=geometry.head_size,
+            dtype=layer.storage,
+            quant_mode=layer.quant_mode,
+            token_bytes=layer.num_kv_heads * turboquant_slot(layer.cache_dtype, geometry.head_size),
+            indexes_by_block_stride=by_stride,
         )
     full = FullAttentionSpec(
         block_size=block.block_size,
@@ -134,14 +157,84 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
     )
 
 
+def _chunked_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer that attends within chunks."""
+    plain = _of_key_width(layer, block, release)
+    return recast(plain, ChunkedLocalAttentionSpec, chunk_size=layer.geometry.chunk_size)
+
+
+def _cross_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values that cross-attention reads from the encoder's output."""
+    return recast(_of_key_width(layer, block, release), CrossAttentionSpec)
+
+
+def _of_key_width(layer: BuiltLayer, block: BlockSize, release: Release) -> FullAttentionSpec:
+    """A plain spec whose value rows are as wide as its key rows, and which says so only in late releases."""
+    head_size = layer.geometry.head_size
+    return FullAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=head_size,
+        head_size_v=head_size if release.has(cache.EVERY_SPEC_HAS_VALUE_HEAD) else None,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=head_size,
+            head_size_v=None,
+            dtype=layer.storage,
+            sliding=False,
+            quant_mode=layer.quant_mode,
+            backend=layer.backend,
+        ),
+    )
+
+
+def _sink_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of full attention behind learned tokens."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(
+        replace(full, indexes_by_block_stride=False), SinkFullAttentionSpec, sink_tokens=layer.geometry.sink_tokens
+    )
+
+
+def _rswa_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer whose window leaves the prompt in sight."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(full, RSWASpec, rswa_window=layer.geometry.rswa_window)
+
+
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
     Kind.OWN: own_spec,
     Kind.STATE: _state_spec,
+    Kind.CHUNKED: _chunked_spec,
+    Kind.CROSS: _cross_spec,
+    Kind.SINK: _sink_spec,
+    Kind.RSWA: _rswa_spec,
 }
 """Who makes the spec of each kind of layer."""
+
+
+def _without_scales(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
+    """What a sliding-window layer takes a token for when it chooses its block: scales that the spec counts apart are
+    forgotten there (0.25 to 0.27)."""
+    geometry = layer.geometry
+    if not release.has(packed.PAGE_FORMULA_IN_SPEC):
+        return token_bytes
+    return attention_token_bytes(
+        release,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=geometry.head_size,
+        head_size_v=geometry.head_size_v,
+        dtype=layer.storage,
+        sliding=True,
+        quant_mode=layer.quant_mode,
+        with_scales=False,
+    )
 
 
 def _no_mode(layer: BuiltLayer) -> str | None:

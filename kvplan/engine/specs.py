@@ -8,14 +8,17 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 - `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
 - `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
 - `MambaSpec`: the bytes of one state, whatever the block size
+- packed layouts of keys and values: `kvplan.engine.packing`
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.engine.packing import Keeps, head_bytes
 from kvplan.history import cache
 from kvplan.releases import Release
 
@@ -35,6 +38,12 @@ class RequestLimits:
 
     max_model_len: int
     in_flight_tokens: int
+    retained_tokens: int = 0
+    """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
+    encoder_tokens: int = 0
+    """Tokens that an encoder may be given at once."""
+    context_shards: int = 1
+    """Ranks that share the tokens of a request (context parallelism)."""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
@@ -105,7 +114,11 @@ class AttentionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullAttentionSpec(AttentionSpec):
-    """Every token of a request stays in the cache. `sliding_window` only records that a local layer was promoted."""
+    """Every token of a request stays in the cache. `sliding_window` and `chunk_size` only record that a local layer was
+    promoted."""
+
+    chunk_size: int | None = None
+    """Tokens of a chunk, where a layer that attends in chunks was promoted."""
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -114,8 +127,8 @@ class FullAttentionSpec(AttentionSpec):
 
     @property
     def merge_key(self) -> tuple[object, ...]:
-        """Everything but the recorded window."""
-        return (type(self), replace(self, sliding_window=None))
+        """Everything but the recorded window or chunk."""
+        return (type(self), replace(self, sliding_window=None, chunk_size=None))
 
     @property
     def recorded_window(self) -> int | None:
@@ -123,8 +136,8 @@ class FullAttentionSpec(AttentionSpec):
         return self.sliding_window
 
     def request_blocks(self, limits: RequestLimits) -> int:
-        """One block for every `block_size` tokens of the longest request."""
-        return ceil_div(limits.max_model_len, self.block_size)
+        """One block for every `block_size` tokens of the longest request, or of a rank's share of it."""
+        return ceil_div(ceil_div(limits.max_model_len, limits.context_shards), self.block_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +184,8 @@ class SlidingWindowSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
-        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        kept = self.sliding_window - 1 + limits.retained_tokens
+        tokens = min(kept + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
 
 
@@ -233,6 +247,8 @@ class MambaSpec:
         return 1 + self.extra_states
 
 
+Recast = TypeVar("Recast", bound=AttentionSpec)
+
 LayerSpec = AttentionSpec | MambaSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
 
@@ -251,17 +267,38 @@ def padded_page(content: int, padded: int | None, block_size: int) -> int:
     return padded
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TQFullAttentionSpec(FullAttentionSpec):
+    """A layer that keeps every token in TurboQuant's packed slots (until 0.27; then a FullAttentionSpec)."""
+
+
 def attention_token_bytes(
-    release: Release, *, num_kv_heads: int, head_size: int, head_size_v: int | None, dtype: str, sliding: bool
+    release: Release,
+    *,
+    num_kv_heads: int,
+    head_size: int,
+    head_size_v: int | None,
+    dtype: str,
+    sliding: bool,
+    quant_mode: str | None = None,
+    backend: str | None = None,
+    with_scales: bool = True,
 ) -> int:
     """Bytes of one token's key and value in one layer of plain attention.
 
+    `quant_mode` and `backend` say whether and how the layout is packed. `with_scales` False leaves out scales that
+    the spec counts apart from the values, as vLLM does in one place.
     Llama-3-8B in bfloat16: 8 * (128 + 128) * 2 = 4,096 bytes a token, 65,536 a page of 16 tokens.
     """
     value = head_size if head_size_v is None else head_size_v
     if sliding and not release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD):
         value = head_size
-    return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    keeps = Keeps.WINDOW if sliding else Keeps.ALL
+    packed = head_bytes(release, quant_mode, keeps, head_size=head_size, head_size_v=value, backend=backend)
+    if packed is None:
+        return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    values, scales = packed
+    return num_kv_heads * (values + scales if with_scales else values)
 
 
 def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> int:
@@ -271,16 +308,24 @@ def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> i
     return head_size * ITEM_BYTES[dtype]
 
 
+def recast(spec: AttentionSpec, kind: type[Recast], **own: Any) -> Recast:
+    """The spec as one of class `kind`: fields that both have are kept, `own` sets others."""
+    shared = {field.name for field in fields(kind)} - own.keys()
+    kept = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name in shared}
+    return kind(**kept, **own)
+
+
 def can_merge(specs: Sequence[LayerSpec]) -> bool:
     """Whether vLLM's `merge` would make one spec of `specs`.
 
     Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    if len({spec.merge_key[0] for spec in specs}) > 1:
+    distinct = set(specs)
+    if len({spec.merge_key[0] for spec in distinct}) > 1:
         return False
-    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+    if len({spec.recorded_window for spec in distinct} - {None}) > 1:
         raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    return len({spec.merge_key for spec in specs}) == 1
+    return len({spec.merge_key for spec in distinct}) == 1
 
 
 def same_type(specs: Sequence[LayerSpec]) -> bool:

@@ -24,7 +24,8 @@ from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
-from kvplan.engine.specs import attention_token_bytes, ceil_div, latent_token_bytes
+from kvplan.engine.pricing import beside_states
+from kvplan.engine.specs import ceil_div, latent_token_bytes
 from kvplan.engine.state_options import StateOptions
 from kvplan.engine.states import build_state
 from kvplan.engine.stop import stop
@@ -59,7 +60,7 @@ def at_config_time(geometry: ModelGeometry, config: EngineConfig, split: Split, 
         start or 0,
         _config_time_unit(geometry, config),
         state_bytes,
-        _attention_token_bytes(geometry, config, split, cache_dtype),
+        _attention_token_bytes(geometry, config, split, cache_dtype, None),
         geometry,
         config.state,
     )
@@ -106,7 +107,7 @@ def once_built(
     if config.state.cache_mode == "align" and release.has(history.HYBRID_BLOCK_SUITS_CHECKPOINTS):
         unit = lcm(unit, _checkpoint_tokens(layers))
     common = lcm(*minima) if release.has(history.HYBRID_BLOCK_SUITS_ALL_BACKENDS) else _pool_page(backends, release)
-    token_bytes = _attention_token_bytes(geometry, config, split, cache_dtype)
+    token_bytes = _attention_token_bytes(geometry, config, split, cache_dtype, backends[0][0])
     return _align(size, unit, state_bytes, token_bytes, geometry, config.state, common)
 
 
@@ -183,16 +184,10 @@ def _model_state_bytes(geometry: ModelGeometry, config: EngineConfig, split: Spl
     return built.bytes
 
 
-def _attention_token_bytes(geometry: ModelGeometry, config: EngineConfig, split: Split, cache_dtype: str) -> int:
+def _attention_token_bytes(
+    geometry: ModelGeometry, config: EngineConfig, split: Split, cache_dtype: str, backend: str | None
+) -> int:
     """Bytes of one token in one attention layer, with the model-level heads and head size."""
-    stored = storage_dtype(cache_dtype, config.model_dtype)
     if geometry.use_mla:
-        return latent_token_bytes(None, geometry.head_size, stored)
-    return attention_token_bytes(
-        config.release,
-        num_kv_heads=split.heads(geometry.num_kv_heads),
-        head_size=geometry.head_size,
-        head_size_v=None,
-        dtype=stored,
-        sliding=False,
-    )
+        return latent_token_bytes(None, geometry.head_size, storage_dtype(cache_dtype, config.model_dtype))
+    return beside_states(geometry, config, split, cache_dtype, backend)

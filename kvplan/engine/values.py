@@ -73,6 +73,8 @@ class Skip:
     canonicalised_layers: tuple[int, ...] = ()
     """Layers that were skipped and then got the packed dtype all the same."""
     unmatched_tokens: tuple[str, ...] = ()
+    matched_drafts: tuple[str, ...] = ()
+    """Names of the draft's layers that some token reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +185,8 @@ class BackendChoice:
     precluded_by_block_size: tuple[str, ...] = ()
     dtypes_with_backend: tuple[str, ...] = ()
     """Cache dtypes that would find a backend on this GPU; filled when none was found."""
+    draft: bool = False
+    """Whether it is for layers of the draft; `layers` then are the draft's own numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +222,13 @@ class Settings:
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
+    speculative_method: str | None = None
+    """How tokens are speculated (`mtp`, `eagle3`, `draft_model`, …); None without speculative decoding."""
+    num_speculative_tokens: int = 0
+    draft_model: str | None = None
+    """The draft model as the operator named it; None where the target holds it or there is none."""
+    draft_cache_dtype: str | None = None
+    """The draft's own cache dtype; None where it takes the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

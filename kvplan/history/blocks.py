@@ -96,6 +96,12 @@ PROMOTION_KEEPS_VALUE_HEAD_AND_MODE = Behaviour(
     since="0.21.0",
     where="v1/core/kv_cache_utils.py",
 )
+PROMOTED_CHUNKS_KEEP_MODE = Behaviour(
+    "PROMOTED_CHUNKS_KEEP_MODE",
+    "a spec of chunked attention that is promoted to full attention keeps its quant mode",
+    since="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
 PROMOTION_TAKES_FULL_BLOCK_SIZE = Behaviour(
     "PROMOTION_TAKES_FULL_BLOCK_SIZE",
     "a promoted spec takes the block size of the full-attention layers",

@@ -97,6 +97,12 @@ MLA_SPEC_HAS_NO_VALUE_HEAD = Behaviour(
     since="0.28.0",
     where="v1/kv_cache_interface.py",
 )
+EVERY_SPEC_HAS_VALUE_HEAD = Behaviour(
+    "EVERY_SPEC_HAS_VALUE_HEAD",
+    "chunked and cross-attention specs report a value head size too",
+    since="0.28.0",
+    where="v1/kv_cache_interface.py",
+)
 VIEW_FOLLOWS_QUANT_MODE = Behaviour(
     "VIEW_FOLLOWS_QUANT_MODE",
     "the shape of the cache view is asked for with the layer's cache dtype only if its spec has a quant mode, else "

@@ -25,17 +25,25 @@ from kvplan.rules.cache import (
     kv210_scales_are_one,
     kv211_dtype_becomes_packed,
     kv212_cache_dtype_does_not_reach_layers,
+    kv213_nvfp4_with_mla,
+    kv214_turboquant_refused,
+    kv215_boundary_layers,
+    kv216_checkpoint_quantisation_refused,
+    kv217_cache_scheme_ignored,
+    kv218_skip_token_reaches_draft,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
     kv602_request_does_not_fit,
     kv603_memory_unknown,
     kv604_few_long_requests,
+    kv608_draft_costs_cache,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
     kv302_chosen_backend_impossible,
     kv303_block_size_costs_backend,
+    kv304_layout_outside_cuda,
 )
 from kvplan.rules.limits import (
     kv901_not_covered,
@@ -57,6 +65,7 @@ from kvplan.rules.options import (
     kv109_context_too_long,
     kv110_architecture_not_in_release,
     kv111_config_file_not_read,
+    kv115_speculation_refused,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
@@ -80,6 +89,7 @@ RULES: tuple[Rule, ...] = (
     kv109_context_too_long.RULE,
     kv110_architecture_not_in_release.RULE,
     kv111_config_file_not_read.RULE,
+    kv115_speculation_refused.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -92,9 +102,16 @@ RULES: tuple[Rule, ...] = (
     kv210_scales_are_one.RULE,
     kv211_dtype_becomes_packed.RULE,
     kv212_cache_dtype_does_not_reach_layers.RULE,
+    kv213_nvfp4_with_mla.RULE,
+    kv214_turboquant_refused.RULE,
+    kv215_boundary_layers.RULE,
+    kv216_checkpoint_quantisation_refused.RULE,
+    kv217_cache_scheme_ignored.RULE,
+    kv218_skip_token_reaches_draft.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
+    kv304_layout_outside_cuda.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
     kv404_pipeline_impossible.RULE,
@@ -110,6 +127,7 @@ RULES: tuple[Rule, ...] = (
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
+    kv608_draft_costs_cache.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import (
+    chunked,
     deepseek_v4,
     deepseek_v41,
+    encoder_decoder,
     gemma,
     general,
     glm5_next,
@@ -33,10 +35,12 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "cohere": mixed.cohere,
     "deepseek_v4": deepseek_v4.deepseek_v4,
     "deepseek_v41": deepseek_v41.deepseek_v41,
+    "cohere_asr": encoder_decoder.cohere_asr,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
     "falcon": mixed.falcon,
+    "fireredlid": encoder_decoder.fireredlid,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
@@ -51,10 +55,13 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "laguna": mixed.laguna,
     "latent": latent.latent,
     "latent_always": latent.latent_always,
+    "llama4": chunked.llama4,
     "longcat": latent.longcat,
     "mimo_v2": mixed.mimo_v2,
     "minimax_m3": mixed.minimax_m3,
     "nemotron_nas": mixed.nemotron_nas,
+    "nemotron_parse": encoder_decoder.nemotron_parse,
+    "nemotron_parse_prefix": encoder_decoder.nemotron_parse_prefix,
     "openpangu": latent.openpangu,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
@@ -77,6 +84,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "nemotron_h": states.nemotron_h,
     "plamo2": states.plamo2,
     "zamba2": states.zamba2,
+    "whisper": encoder_decoder.whisper,
 }
 """By the `family` of a recipe; a `wrapper` has no builder of its own."""
 

@@ -31,6 +31,14 @@ class Kind(StrEnum):
     """A module of the model's own code that writes its own spec (`LayerGeometry.own`)."""
     STATE = "state"
     """`MambaBase` and subclasses: a state of fixed size a request."""
+    CHUNKED = "chunked"
+    """`ChunkedLocalAttention`: each token sees only its own chunk of the text."""
+    CROSS = "cross"
+    """`CrossAttention`: keys and values of the encoder's output, once a request."""
+    SINK = "sink"
+    """`StaticSinkAttention`: full attention with learned tokens in front."""
+    RSWA = "rswa"
+    """Full attention over the prompt and a window over what is generated, every token of which stays cached."""
 
 
 class StateKind(StrEnum):
@@ -141,6 +149,13 @@ class OwnCache:
     """Rows that it must hold."""
 
 
+HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
+"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
+
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
+
+
 @dataclass(frozen=True, slots=True)
 class Latent:
     """The dimensions of multi-head latent attention (elements per head or per latent row)."""
@@ -176,6 +191,12 @@ class LayerGeometry:
     head_size_v: int | None = None
     """Elements of a value row where they differ from `head_size`."""
     sliding_window: int | None = None
+    chunk_size: int | None = None
+    """Tokens of a chunk, for layers that attend within one."""
+    sink_tokens: int | None = None
+    """Learned tokens that stand in front of every request's cache."""
+    rswa_window: int | None = None
+    """Generated tokens that later ones see, for layers that always see the whole prompt."""
     has_sinks: bool = False
     latent: Latent | None = None
     own: OwnCache | None = None
@@ -185,6 +206,8 @@ class LayerGeometry:
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    brings_value_backend: bool = False
+    """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
@@ -220,6 +243,12 @@ class ModelGeometry:
     runner_type: str = "generate"
     is_encoder_decoder: bool = False
     is_attention_free: bool = False
+    attention: str = "decoder"
+    """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    prefills_in_parts: bool = True
+    """Whether chunked prefill is on by default."""
+    shares_prefixes: bool = True
+    """Whether prefix caching is on by default, as far as attention and pooling decide it."""
     supports_pipeline: bool = True
     is_multimodal: bool = False
     uses_mm_prefix: bool = False

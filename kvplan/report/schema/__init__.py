@@ -115,6 +115,17 @@ class LaunchOptions(_Part):
     """Options that the engine takes and that do not matter to the cache."""
 
 
+class Speculation(_Part):
+    """Speculative decoding as the engine runs it."""
+
+    method: str
+    num_speculative_tokens: int
+    draft_model: str | None
+    """As it was named; null where the target holds its draft or the method needs none."""
+    draft_cache_dtype: str | None
+    """The draft's own cache dtype; null where it takes the target's."""
+
+
 class EngineSettings(_Part):
     """The engine's settings after its own defaults and derivations. Lengths in tokens."""
 
@@ -136,6 +147,7 @@ class EngineSettings(_Part):
     attention_backend: str | None
     quantization: str | None
     kv_cache_layout: str | None
+    speculation: Speculation | None
 
 
 class Skip(_Part):
@@ -148,6 +160,8 @@ class Skip(_Part):
     """Layers that a token names but whose class never looks at the list."""
     canonicalised_layers: list[int]
     """Layers that were skipped and got the packed dtype all the same."""
+    matched_drafts: list[str]
+    """Names of the draft's layers that some token reached."""
 
 
 class Cache(_Part):
@@ -186,6 +200,8 @@ class BackendChoice(_Part):
     rejected: list[Rejected]
     precluded_by_block_size: list[str]
     dtypes_with_backend: list[str]
+    draft: bool
+    """It is for layers of the draft, and `layers` are the draft's own numbers."""
 
 
 class State(_Part):

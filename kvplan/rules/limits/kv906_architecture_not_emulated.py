@@ -22,7 +22,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.ERROR,
             message=f"kvplan does not emulate {architecture}: {why}; this is not a verdict on vLLM",
-            fix="`kvplan models` lists the architectures that are emulated",
+            fix="`kvplan models --architectures` lists which are emulated, and why others are not",
         )
 
 
