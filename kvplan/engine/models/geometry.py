@@ -94,13 +94,6 @@ class State:
     """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
 
 
-HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
-"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
-
-BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
-"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
-
-
 class Form(StrEnum):
     """Which spec class a model's own cache module returns."""
 
@@ -154,6 +147,13 @@ class OwnCache:
     """Bytes of one row of such a ring; blocks must lie whole rows apart."""
     ring_rows: int = 0
     """Rows that it must hold."""
+
+
+HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
+"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
+
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
 
 
 @dataclass(frozen=True, slots=True)

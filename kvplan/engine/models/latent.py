@@ -74,8 +74,6 @@ def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
     if "zero_expert_type" not in made.text:
         raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
-    if "zero_expert_type" not in made.text:
-        raise Refused(made.architecture, "", "AssertionError", "layers")
     dimensions = dimensions_of(made.text, sparse=False)
     return tuple(
         row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))
