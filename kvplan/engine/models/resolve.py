@@ -147,7 +147,7 @@ class _Backend:
     def _takes(self, support: str) -> bool:
         if support == "none":
             return False
-        if support == "settable":
+        if support in {"settable", "cross"}:
             return self.release.has(history.TRANSFORMERS_BACKEND_TAKES_SETTABLE_ATTENTION)
         return True
 
