@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kvplan.engine import compressed_groups
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import RequestLimits, ceil_div
@@ -42,6 +43,8 @@ def bytes_per_block(groups: tuple[CacheGroup, ...], release: Release) -> int:
     if not release.has(history.POOL_IS_WIDEST_GROUP):
         if len(groups) == 1 and groups[0].uniform:
             return groups[0].page_bytes
+        if all(group.uniform for group in groups):
+            return compressed_groups.bytes_per_block([group.specs for group in groups], release)
         return max(len(group.layers) for group in groups) * groups[0].representative.page_bytes
     widest = max(sum(spec.page_bytes for spec in group.specs) for group in groups)
     alignment = math.lcm(*(spec.row_alignment for group in groups for spec in group.specs))
@@ -61,8 +64,10 @@ def _group_blocks(group: CacheGroup, limits: RequestLimits) -> int:
 
 def needed_bytes(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> int:
     """Bytes that the admission check says one request of `limits.max_model_len` tokens needs on a worker."""
-    if not release.has(history.POOL_IS_WIDEST_GROUP) and len(groups) == 1 and groups[0].uniform:
-        return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
+    if not release.has(history.POOL_IS_WIDEST_GROUP) and all(group.uniform for group in groups):
+        if len(groups) == 1:
+            return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
+        return compressed_groups.needed_bytes([group.specs for group in groups], limits)
     return bytes_per_block(groups, release) * request_blocks(groups, limits, release)
 
 

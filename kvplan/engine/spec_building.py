@@ -10,6 +10,7 @@ from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
+from kvplan.engine.own_specs import own_spec
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
@@ -25,6 +26,7 @@ from kvplan.engine.specs import (
     recast,
 )
 from kvplan.engine.stop import stop
+from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
 from kvplan.history import state as state_history
@@ -58,7 +60,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
     named = layer.cache_dtype if own else layer.run_cache_dtype
     token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
-    return MLAAttentionSpec(
+    spec = MLAAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=1,
         head_size=geometry.head_size,
@@ -67,10 +69,10 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
         quant_mode=layer.quant_mode if own else _no_mode(layer),
         token_bytes=token_bytes,
         indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
-        row_alignment=_row_alignment(layer, token_bytes, release),
         cache_dtype=named,
         group_leader=geometry.owns_indexer,
     )
+    return with_stride(layer, spec, release)
 
 
 def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> AttentionSpec:
@@ -116,7 +118,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> At
             token_bytes=layer.num_kv_heads * turboquant_slot(layer.cache_dtype, geometry.head_size),
             indexes_by_block_stride=by_stride,
         )
-    return FullAttentionSpec(
+    full = FullAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=geometry.head_size,
@@ -126,6 +128,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> At
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
     )
+    return with_stride(layer, full, release)
 
 
 def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
@@ -206,6 +209,7 @@ BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] =
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.OWN: own_spec,
     Kind.STATE: _state_spec,
     Kind.CHUNKED: _chunked_spec,
     Kind.CROSS: _cross_spec,
@@ -239,16 +243,6 @@ def _no_mode(layer: BuiltLayer) -> str | None:
 
 def _latent_value_head(head_size: int, release: Release) -> int:
     return 0 if release.has(cache.MLA_SPEC_HAS_NO_VALUE_HEAD) else head_size
-
-
-def _row_alignment(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
-    """Bytes between blocks must be whole rows where a sparse kernel reads the cache as flat rows (0.31.0)."""
-    if not release.has(blocks.FLAT_ROWS_ALIGN_POOL):
-        return 1
-    ds_mla = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
-    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not ds_mla)
-    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and ds_mla and layer.query.major == 10
-    return token_bytes if flat or tensor_maps else 1
 
 
 def _sliding_block_size(layer: BuiltLayer, block: BlockSize, token_bytes: int, release: Release) -> int:

@@ -51,6 +51,16 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
+def pad_to_alignment(spec: AttentionSpec, alignment: int | None) -> None:
+    """Settle the padded page of a spec under construction: 37,376 bytes become 37,440 with an alignment of 576."""
+    if alignment is None:
+        return
+    page = spec.unpadded_page_bytes
+    padded = ceil_div(page, alignment) * alignment
+    if padded != page:
+        object.__setattr__(spec, "page_size_padded", padded)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionSpec:
     """What the specs of all attention layers have in common. Sizes in bytes, block size in tokens."""
@@ -132,12 +142,33 @@ class FullAttentionSpec(AttentionSpec):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLAAttentionSpec(FullAttentionSpec):
-    """One latent row a token (or one key row of an indexer), no separate value."""
+    """One latent row a token (or one key row of an indexer), no separate value.
+
+    Compressed caches store one row for `tokens_per_state` tokens (`token_bytes` is then the row's) and pad pages to a
+    multiple of `alignment`. As in vLLM the padding is settled when a spec is made, and a copy with another block size
+    keeps the old padding where its own page needs none.
+    """
 
     cache_dtype: str | None = None
     indexer: bool = False
     group_leader: bool = False
     """Whether the layer owns the indexer that other layers' sparse attention follows."""
+    tokens_per_state: int = 1
+    alignment: int | None = None
+
+    def __post_init__(self) -> None:
+        """Pad the page to whole alignment units."""
+        pad_to_alignment(self, self.alignment)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """None: merging latent specs never looks at windows."""
+        return None
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Rows of a block times their bytes. DeepSeek-V4, 256 tokens, one row for 4, packed: 64 * 584 = 37,376."""
+        return self.block_size // self.tokens_per_state * self.token_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -347,7 +347,8 @@ def test_a_window_is_asked_for_only_under_dcp() -> None:
 
 
 def test_data_and_expert_parallelism_change_no_page() -> None:
-    alone, spread = planned(decoder()), planned(decoder(), "-dp", "2", "--enable-expert-parallel")
+    model = decoder(num_local_experts=8)
+    alone, spread = planned(model), planned(model, "-dp", "2", "--enable-expert-parallel")
     assert [layer.page_bytes for layer in alone.layers] == [layer.page_bytes for layer in spread.layers]
     assert alone.capacity == spread.capacity
 

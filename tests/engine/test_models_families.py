@@ -362,8 +362,6 @@ def test_granite_hybrid_of_attention_only() -> None:
 @pytest.mark.parametrize(
     ("architecture", "why"),
     [
-        ("Glm5NextForCausalLM", "state layers"),
-        ("DeepseekV4ForCausalLM", "compressed"),
         ("DeepSeekMTPModel", "draft"),
     ],
 )

@@ -11,6 +11,7 @@ from kvplan.engine.models.families import (
     BACKEND_BY_HEAD_SIZES,
     BUILDERS,
     LARGEST_ITEM_TOKENS,
+    MORE_STATES,
     NO_PREFIXES,
 )
 from kvplan.engine.models.fields import Fields
@@ -134,7 +135,7 @@ def build(
 
 def _state(made: Construction) -> State | None:
     """The state that the model class itself reports, which block sizes are aligned to."""
-    build_state = STATES.get(made.recipe.family)
+    build_state = (STATES | MORE_STATES).get(made.recipe.family)
     return None if build_state is None else build_state(made)
 
 

@@ -6,21 +6,30 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models import (
     chunked,
+    deepseek_v4,
+    deepseek_v41,
     encoder_decoder,
     gemma,
     general,
+    glm5_next,
+    inkling,
     latent,
     looped,
     mixed,
+    qwen4_exp,
     states,
+    step5,
     transformers_backend,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.formats import CacheFormat
     from kvplan.engine.models.general import Construction
-    from kvplan.engine.models.geometry import LayerGeometry
+    from kvplan.engine.models.geometry import LayerGeometry, State
+    from kvplan.releases import Release
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "alice_ai": states.alice,
@@ -30,6 +39,8 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "bamba": states.bamba,
     "cohere": mixed.cohere,
     "cohere_asr": encoder_decoder.cohere_asr,
+    "deepseek_v4": deepseek_v4.deepseek_v4,
+    "deepseek_v41": deepseek_v41.deepseek_v41,
     "delta": states.delta,
     "domyn_edge": mixed.domyn_edge,
     "dory": looped.dory,
@@ -42,12 +53,14 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,
     "general": general.layers,
+    "glm5_next": glm5_next.glm5_next,
     "gpt_bigcode": mixed.gpt_bigcode,
     "gpt_oss": mixed.gpt_oss,
     "granite": mixed.granite,
     "granite_hybrid": states.granite_hybrid,
     "hrm_text": looped.hrm_text,
     "hy_v4": latent.hy_v4,
+    "inkling": inkling.inkling,
     "jamba": states.jamba,
     "kimi": states.kimi,
     "laguna": mixed.laguna,
@@ -72,7 +85,9 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "plamo2": states.plamo2,
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
+    "qwen4_exp": qwen4_exp.qwen4_exp,
     "step3p5": mixed.step3p5,
+    "step5": step5.step5,
     "transformers": transformers_backend.layers,
     "unlimited_ocr": mixed.unlimited_ocr,
     "whisper": encoder_decoder.whisper,
@@ -85,6 +100,20 @@ BACKEND_BY_HEAD_SIZES = frozenset({"gemma4"})
 
 LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4": gemma.largest_item_tokens}
 """Families whose multimodal processor says how many tokens its largest item has."""
+
+FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
+    "deepseek_v4": deepseek_v4.cache_format,
+    "deepseek_v41": deepseek_v41.cache_format,
+    "inkling": inkling.cache_format,
+    "qwen4_exp": qwen4_exp.cache_format,
+}
+"""Families whose own code picks attention class and row format, instead of asking the backend selector."""
+
+MORE_STATES: dict[str, Callable[[Construction], State]] = {
+    "glm5_next": glm5_next.glm5_next_state,
+    "qwen4_exp": states.delta_state,
+}
+"""Families of other files with state layers: the state that the class itself reports."""
 
 ATTENDS_BOTH_WAYS = frozenset({"hrm_text"})
 """Families whose prompt attends in both directions while its tokens are cached."""
