@@ -152,3 +152,15 @@ MIMO_V2_READS_CACHE_CONFIG = Behaviour(
     since="0.32.0",
     where="model_executor/models/mimo_v2.py",
 )
+COHERE_ASR_NAMES_WITHOUT_DOT = Behaviour(
+    "cohere_asr_names_without_dot",
+    "the decoder layers of Cohere Transcribe are named decoder.layers.N instead of .decoder.layers.N",
+    since="0.22.1",
+    where="model_executor/models/cohere_asr.py",
+)
+JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
+    "jina_v5_may_be_an_encoder",
+    "Jina Embeddings V5 with is_decoder false attends in both directions and keeps no cache",
+    since="0.27.1",
+    where="model_executor/models/config.py",
+)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
-from kvplan.engine.models.refusals import Unplaceable
+from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -57,8 +57,12 @@ def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
-    """LongCat-Flash: each decoder layer has two latent attentions."""
+    """LongCat-Flash: each decoder layer has two latent attentions. Its class asks for a kind of zero expert."""
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers")
     dimensions = dimensions_of(made.text, sparse=False)
     return tuple(
         row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))

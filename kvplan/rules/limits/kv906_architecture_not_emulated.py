@@ -37,7 +37,10 @@ RULE = Rule(
         "error so that a gate does not pass what was not checked.\n\n"
         "vLLM itself may well start."
     ),
-    bad=Example(version="0.33.0", command="vllm serve deepseek-ai/DeepSeek-V4-Flash"),
+    bad=Example(
+        version="0.33.0",
+        command='vllm serve DeepSeek-V2-Lite --hf-overrides \'{"architectures": ["DeepSeekMTPModel"]}\'',
+    ),
     good=Example(version="0.33.0", command="vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8"),
     claims=("unplaceable_architecture",),
     check=check,
