@@ -458,7 +458,8 @@ class _RankBuilder:
         if not tokens or not self.release.has(cache.SKIP_LIST_EXISTS):
             return asked, False
         index_token = str(layer.index)
-        honours = layer.reads_skip_list and (layer.kind in HEADED or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
+        own_code = layer.kind in HEADED or layer.kind is Kind.OWN
+        honours = layer.reads_skip_list and (own_code or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
                 self._note_ignored(layer, asked)

@@ -11,6 +11,7 @@ first CONFIGS_DIR that has it). The bytes depend on nothing but the files.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import lzma
 import sys
@@ -52,7 +53,7 @@ def build(configs: Sequence[Path], golden: Path) -> None:
 
 def _drafts(flags: Sequence[str]) -> Iterator[str]:
     """Folders of the draft models that a record's speculative config names by path."""
-    for flag, value in zip(flags, flags[1:], strict=False):
+    for flag, value in itertools.pairwise(flags):
         if flag == "--speculative-config":
             model = json.loads(value).get("model")
             if isinstance(model, str) and "/" in model:
