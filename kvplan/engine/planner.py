@@ -102,7 +102,6 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     with _noted(progress):
         remote_code.check(checkpoint, launch)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
-    modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
         launch,
