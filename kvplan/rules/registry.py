@@ -43,6 +43,8 @@ from kvplan.rules.limits import (
     kv904_memory_estimated,
     kv905_unexplained_failure,
     kv906_architecture_not_emulated,
+    kv907_release_assumed,
+    kv908_value_not_known,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -114,4 +116,6 @@ RULES: tuple[Rule, ...] = (
     kv904_memory_estimated.RULE,
     FALLBACK,
     kv906_architecture_not_emulated.RULE,
+    kv907_release_assumed.RULE,
+    kv908_value_not_known.RULE,
 )
