@@ -13,6 +13,7 @@ from kvplan.launch.sources import containers
 from kvplan.launch.sources.commands import Container, Reader, container_launches
 from kvplan.launch.sources.kubernetes import role_of
 from kvplan.launch.sources.shelltext import Script
+from kvplan.launch.sources.typed import Beside
 from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
 
 MAX_NESTING = 20
@@ -29,8 +30,9 @@ def recognises(document: Node) -> bool:
     )
 
 
-def launches(document: Node, reader: Reader, base: Path | None) -> Iterator[Found]:
+def launches(document: Node, reader: Reader, beside: Beside) -> Iterator[Found]:
     """Every service that starts vLLM."""
+    base = beside.base
     services = document.mapping("services") if isinstance(document, Mapping) else None
     if services is None:
         return

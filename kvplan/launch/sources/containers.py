@@ -13,7 +13,7 @@ from kvplan.launch.values import Hardware
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
 _TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
-GPU_RESOURCES = ("nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/pgpu")
+GPU_RESOURCES = ("nvidia.com/gpu", "gpu", "nvidia.com/gpu.shared", "nvidia.com/pgpu")
 
 
 def words(node: Node | None, environment: Dictionary[str, Passage] | None = None) -> tuple[Passage, ...]:

@@ -127,6 +127,9 @@ def _entered(node: Mapping, place: _Place, maps: dict[str, dict[str, Passage]], 
         role = next((found for found in map(role_of, said) if found), None) or role
     if role is not None:
         around = replace(around, role=role)
+    if "resources" in node and "image" not in node:
+        count = containers.gpu_count(node.get("resources"))
+        around = around if count is None else replace(around, count=count)
     template = node.get("image")
     if isinstance(template, Scalar | Mapping) and "containers" not in node:
         image = containers.image(template)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from kvplan.launch.found import Found, FoundLaunch
 from kvplan.launch.options import all_flags
 from kvplan.launch.parser import Entry
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources.commands import Reader
+from kvplan.launch.sources.typed import Beside
 from kvplan.launch.sources.yamlfile import Mapping, Node
 
 
@@ -25,7 +25,7 @@ def recognises(document: Node) -> bool:
     return document.scalar("model") is not None and known >= 2 and known * 4 >= len(document.pairs) * 3
 
 
-def launches(document: Node, reader: Reader, _base: Path | None) -> Iterator[Found]:
+def launches(document: Node, reader: Reader, _beside: Beside) -> Iterator[Found]:
     """The launch `vllm serve --config FILE`."""
     source = document.source
     place = document.location
