@@ -225,6 +225,8 @@ def _by_class(
 ) -> tuple[Plain, Plain]:
     try:
         built = config_class.from_dict(data)
+    except ZeroDivisionError:
+        raise InputError(f"{file}: {_zero(data)} is 0 and something is divided by it: correct the value") from None
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
     try:
@@ -402,6 +404,21 @@ def _base_architectures(model_type: str) -> list[str]:
 
     name = MODEL_MAPPING_NAMES.get(model_type)
     return [name] if isinstance(name, str) else []
+
+
+def _zero(data: Mapping[str, Any]) -> str:
+    """The field whose value is 0, in the config or in a section of it."""
+    sections: list[tuple[str, Mapping[str, Any]]] = [("", data)]
+    sections += [(f"{name}.", part) for name, part in data.items() if isinstance(part, Mapping)]
+    counts = ("num_attention_heads", "n_head", "num_heads", "num_key_value_heads")
+    zeros = [
+        f"{place}{name}"
+        for place, part in sections
+        for name, value in part.items()
+        if value == 0 and not isinstance(value, bool) and (name in counts or place == "")
+    ]
+    named = [name for name in zeros if name.rpartition(".")[2] in counts]
+    return f"field {(named or zeros or ['num_attention_heads'])[0]!r}"
 
 
 def _reason(error: BaseException) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, BinaryIO
@@ -115,7 +116,7 @@ def scan(
         told += checked(checker, candidate, stdin)
         if progress is not None:
             progress(files, len(told))
-    return report_of(told, files)
+    return report_of(with_pairs(told, question), files)
 
 
 def checked(checker: Checker, candidate: tuple[str, object], stdin: BinaryIO | None) -> Iterable[ScannedLaunch | Unreadable]:
@@ -136,3 +137,59 @@ def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanRep
         tuple(one for one in told if isinstance(one, Unreadable)),
         files,
     )
+
+
+_ROLE_WORD = re.compile(r"[-_./ ]*(?:prefill|decode)(?:er|r)?(?:[-_./ ]?worker)?", re.IGNORECASE)
+
+
+def with_pairs(
+    told: Sequence[ScannedLaunch | Unreadable], question: Question
+) -> Sequence[ScannedLaunch | Unreadable]:
+    """The same, with what is wrong between prefill and decode of one model added to decode's findings.
+
+    They belong together when they stand in one file and have one name but for the role; without such names, when
+    the file has one model only for them.
+    """
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for index, one in enumerate(told):
+        if isinstance(one, ScannedLaunch) and _role(one) is not None:
+            plan, around = one.report.plan, one.found.around
+            stem = _ROLE_WORD.sub("", around.name).lower()
+            groups.setdefault((one.found.location.file, plan.checkpoint.name, stem), []).append(index)
+    result = list(told)
+    for indices in groups.values():
+        members = [one for one in (told[index] for index in indices) if isinstance(one, ScannedLaunch)]
+        fillers = [one for one in members if _role(one) == "prefill"]
+        for index in indices:
+            reader = told[index]
+            if isinstance(reader, ScannedLaunch) and _role(reader) == "decode" and fillers:
+                result[index] = _paired(reader, fillers, question)
+    return result
+
+
+def _role(launch: ScannedLaunch) -> str | None:
+    """The role that a launch's name or its transfer config gives it."""
+    transfer = launch.report.plan.launch.get("kv_transfer_config")
+    role = transfer.get("kv_role") if isinstance(transfer, Mapping) else None
+    said = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(role))
+    return said or launch.found.around.role
+
+
+def _paired(reader: ScannedLaunch, fillers: Sequence[ScannedLaunch], question: Question) -> ScannedLaunch:
+    from kvplan.rules import run_pair
+
+    more = [
+        finding if finding.location is not None else replace(finding, location=reader.found.location)
+        for filler in fillers
+        for finding in run_pair(
+            filler.report.plan,
+            reader.report.plan,
+            select=question.select or None,
+            ignore=question.ignore or None,
+        )
+    ]
+    if not more:
+        return reader
+    findings = [*reader.report.findings, *dict.fromkeys(more)]
+    report = make(reader.report.plan, findings, failure_dismissed=bool(question.select or question.ignore))
+    return replace(reader, report=report)

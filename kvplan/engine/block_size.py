@@ -21,11 +21,11 @@ from kvplan.engine.backends.blocks import (
 from kvplan.engine.backends.forced import mla_config_time
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
-from kvplan.engine.specs import attention_token_bytes, ceil_div
+from kvplan.engine.pricing import key_value_bytes
+from kvplan.engine.specs import ceil_div
 from kvplan.engine.stop import stop
 from kvplan.engine.values import BlockSizeStep, Stage
 from kvplan.history import backends as backend_history
@@ -182,20 +182,9 @@ def _align_for_skip_list(
     larger of the block size and the smallest kernel block s, until p * block >= q * s.
     DeepSeek MLA, fp8: p = 2 * 576, q = 2 * 1,152, s = 64: 64 tokens become 128.
     """
-    kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
-
-    def token_bytes(dtype: str) -> int:
-        return attention_token_bytes(
-            config.release,
-            num_kv_heads=kv_heads,
-            head_size=geometry.head_size,
-            head_size_v=None,
-            dtype=dtype,
-            sliding=False,
-        )
-
-    primary = token_bytes(storage_dtype(cache_dtype, config.model_dtype))
-    unquantised = token_bytes(config.model_dtype)
+    name, query = first
+    primary = key_value_bytes(geometry, config, split, cache_dtype, name)
+    unquantised = key_value_bytes(geometry, config, split, "auto", name)
     if unquantised < primary:
         raise stop(
             Stage.BLOCK_SIZE,
@@ -206,7 +195,6 @@ def _align_for_skip_list(
         )
     if unquantised == primary:
         return size, None
-    name, query = first
     kernel = min(smallest(each) for each in kernel_block_sizes(name, config.release, query))
     unit = max(kernel, size)
     aligned = max(size, unit * ceil_div(unquantised * kernel, unit * primary))

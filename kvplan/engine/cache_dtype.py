@@ -6,22 +6,16 @@ architecture may rewrite it, then (0.33.0) an explicit half type is held against
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine import modelopt
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.dtypes import CACHE_DTYPES
 from kvplan.engine.models import hooks
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import cache
+from kvplan.history import cache, packed
 from kvplan.releases import Release
-
-_MODELOPT_CACHE = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
-"""What ModelOpt calls a cache format, and the cache dtype that vLLM makes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +26,7 @@ class ResolvedCacheDtype:
     steps: tuple[Step, ...]
 
 
-def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
+def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> ResolvedCacheDtype:
     """The launch-wide cache dtype. Raises StartupStops where vLLM refuses it."""
     release = config.release
     current = config.requested_cache_dtype
@@ -46,7 +40,7 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
         )
     ]
     if current == "auto":
-        declared = modelopt_cache_dtype(checkpoint.quantization, release)
+        declared = modelopt.cache_dtype(checkpoint, release)
         if declared is not None:
             current = declared
             steps.append(
@@ -71,7 +65,8 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
                 behaviour=hooked.behaviour,
             )
         )
-    _refuse_packed(current, checkpoint)
+    if use_mla:
+        _check_nvfp4(current, release)
     if (
         release.has(cache.EXPLICIT_DTYPE_MUST_MATCH_MODEL)
         and current in ("float16", "bfloat16")
@@ -87,40 +82,13 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig) -> ResolvedCacheDtype:
     return ResolvedCacheDtype(current, tuple(steps))
 
 
-def modelopt_cache_dtype(quantization: Mapping[str, Any] | None, release: Release) -> str | None:
-    """What a ModelOpt checkpoint makes of `auto`; None where it declares no cache format that vLLM knows.
-
-    vLLM asks, in this order: the inner `quantization` section's `kv_cache_scheme`, the outer one's, the inner
-    `kv_cache_quant_algo`, the outer one's.
-    """
-    if quantization is None or not str(quantization.get("quant_method", "")).startswith("modelopt"):
-        return None
-    inner = quantization.get("quantization")
-    inner = inner if isinstance(inner, Mapping) else quantization
-    declared = (
-        inner.get("kv_cache_scheme")
-        or quantization.get("kv_cache_scheme")
-        or inner.get("kv_cache_quant_algo")
-        or quantization.get("kv_cache_quant_algo")
-    )
-    nvfp4_known = release.has(cache.MODELOPT_NVFP4_CACHE)
-    if isinstance(declared, Mapping):
-        bits, kind = declared.get("num_bits"), declared.get("type")
-        if declared.get("dynamic") is False and bits == 8 and kind == "float":
-            declared = "fp8"
-        elif nvfp4_known and bits == 4 and kind == "float":
-            declared = "nvfp4"
-        else:
-            return None
-    if not isinstance(declared, str):
-        return None
-    known = _MODELOPT_CACHE.get(declared.lower())
-    return None if known == "nvfp4" and not nvfp4_known else known
-
-
-def _refuse_packed(cache_dtype: str, checkpoint: Checkpoint) -> None:
-    if any(row.name == cache_dtype and row.packed for row in CACHE_DTYPES):
-        raise InputError(
-            f"{checkpoint.file}: the checkpoint's quantisation section makes the cache {cache_dtype}, a packed layout "
-            "that kvplan does not emulate yet; give --kv-cache-dtype explicitly to plan without it"
+def _check_nvfp4(cache_dtype: str, release: Release) -> None:
+    """MLA models have no plain NVFP4 cache; 0.20 finds that out only when it looks for a backend."""
+    plain = cache_dtype.startswith("nvfp4") and not cache_dtype.endswith("_ds_mla")
+    if plain and release.has(packed.NVFP4_REFUSED_WITH_MLA):
+        raise stop(
+            Stage.CACHE_DTYPE,
+            "dtype_not_for_mla",
+            "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends.",
+            facts={"option": "--kv-cache-dtype", "value": cache_dtype},
         )

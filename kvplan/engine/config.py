@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.dtypes import CACHE_DTYPES, known
+from kvplan.engine import boundary
+from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
@@ -98,6 +99,8 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     _refuse_unemulated(launch)
     steps: list[Step] = []
     cache_dtype = _cache_dtype(launch)
+    skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
+    steps += boundary_steps
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
@@ -131,7 +134,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         hardware=hardware,
         model_dtype=model_dtype,
         requested_cache_dtype=cache_dtype,
-        skip_tokens=tuple(_value(launch, "kv_cache_dtype_skip_layers") or ()),
+        skip_tokens=skip_tokens,
         user_block_size=_value(launch, "block_size"),
         max_model_len=max_model_len,
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
@@ -150,7 +153,7 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         num_gpu_blocks_override=_value(launch, "num_gpu_blocks_override"),
         kv_cache_memory_bytes=_value(launch, "kv_cache_memory_bytes"),
         attention_backend=_attention_option(launch, "backend"),
-        flash_attn_version=_attention_option(launch, "flash_attn_version"),
+        flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
@@ -201,12 +204,36 @@ def _cache_dtype(launch: Launch) -> str:
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
-    if next(row for row in CACHE_DTYPES if row.name == value).packed:
-        raise InputError(
-            f"--kv-cache-dtype {value}: kvplan does not emulate this packed cache layout yet; "
-            f"it knows {', '.join(row.name for row in CACHE_DTYPES if not row.packed)}"
-        )
     return value
+
+
+def _skip_tokens(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, cache_dtype: str
+) -> tuple[tuple[str, ...], list[Step]]:
+    """The skip list, with the layers that the cache dtype itself adds, and the step that says so."""
+    given = tuple(_value(launch, "kv_cache_dtype_skip_layers") or ())
+    if not boundary.applies(cache_dtype):
+        return given, []
+    tokens = boundary.skip_tokens(given, cache_dtype, checkpoint, is_hybrid=geometry.is_hybrid, release=launch.release)
+    added = [token for token in tokens if token not in given]
+    if not added:
+        return tokens, []
+    why = f"{cache_dtype} keeps the layers at both ends of the model in the model's dtype"
+    step = Step(
+        Stage.OPTIONS,
+        "cache.skip_list",
+        " ".join(tokens),
+        why,
+        layers=tuple(sorted(map(int, added))),
+        option="--kv-cache-dtype",
+    )
+    return tokens, [step]
+
+
+def _flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
+    """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
+    asked: int | None = _attention_option(launch, "flash_attn_version")
+    return boundary.FLASH_ATTENTION if boundary.applies(cache_dtype) else asked
 
 
 def _config_dtype(checkpoint: Checkpoint) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.history import cache
+from kvplan.history import cache, packed
 from kvplan.releases import Release
 
 ITEM_BYTES = {
@@ -27,7 +27,7 @@ class CacheDtype:
     """One value of `--kv-cache-dtype`.
 
     `storage` is the torch dtype of the cache tensor (None: the model's own), `mode` the KVQuantMode name, and
-    `packed` marks layouts whose page formula this engine does not emulate.
+    `packed` marks layouts with a page formula of their own (`kvplan.engine.packing`).
     """
 
     name: str
@@ -89,6 +89,8 @@ def quant_mode(name: str, release: Release) -> str | None:
     """KVQuantMode of a layer's cache dtype string; None in releases that have no quant modes."""
     if not release.has(cache.QUANT_MODE_EXISTS):
         return None
+    if name.startswith("turboquant_") and not release.has(packed.TURBOQUANT_MODE_BY_PRESET):
+        return "TURBOQUANT" if release.has(packed.TURBOQUANT_MODE) else "NONE"
     return _BY_NAME[name].mode
 
 

@@ -16,13 +16,14 @@ from kvplan.engine.specs import (
     LayerSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    attention_token_bytes,
     can_merge,
     ceil_div,
     same_type,
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity
+from kvplan.history import blocks, capacity, packed
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -115,9 +116,9 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
-        packed = _packed(specs)
-        if packed is not None:
-            return Grouping(packed, (*steps, _step("mixed pages packed side by side in a block")))
+        side_by_side = _packed(specs)
+        if side_by_side is not None:
+            return Grouping(side_by_side, (*steps, _step("mixed pages packed side by side in a block")))
     try:
         unified = _unify_pages(specs, release)
     except _Refused:
@@ -185,8 +186,16 @@ def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> Full
         padded = max(padded, spec.token_bytes * block_size)
     mode = spec.quant_mode if keeps or spec.quant_mode is None else "NONE"
     token_bytes = spec.token_bytes
-    if not keeps and spec.head_size_v is not None:
-        token_bytes = spec.token_bytes // (spec.head_size + spec.head_size_v) * 2 * spec.head_size
+    if release.has(packed.PAGE_FORMULA_IN_SPEC):
+        token_bytes = attention_token_bytes(
+            release,
+            num_kv_heads=spec.num_kv_heads,
+            head_size=spec.head_size,
+            head_size_v=value_head,
+            dtype=spec.dtype,
+            sliding=False,
+            quant_mode=mode,
+        )
     return FullAttentionSpec(
         block_size=block_size,
         num_kv_heads=spec.num_kv_heads,

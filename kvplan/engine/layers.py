@@ -8,9 +8,7 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
@@ -19,7 +17,9 @@ from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
@@ -182,8 +182,8 @@ class _RankBuilder:
         self.run_cache_dtype = cache_dtype
         self.trail = trail
         self.rank = rank
-        self.scheme = _compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = _refuses_e5m2(checkpoint.quantization, self.release)
+        self.scheme = compressed_tensors_scheme(checkpoint.quantization)
+        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
 
@@ -193,7 +193,7 @@ class _RankBuilder:
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
         window = layer.sliding_window
-        if layer.kind is Kind.ATTENTION and window is None:
+        if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
@@ -207,6 +207,8 @@ class _RankBuilder:
         query = self._query(layer, asked, window)
         backend = layer.own_backend or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
+        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
         if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
             raise stop(
                 Stage.LAYERS,
@@ -258,6 +260,8 @@ class _RankBuilder:
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:
         """(the cache dtype this layer asks its backend for, whether the skip list set it)."""
+        if not layer.reads_cache_config:
+            return self._dtype_without_config(layer), False
         asked = self.run_cache_dtype
         if layer.kind is Kind.ATTENTION and self.scheme is not None:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
@@ -308,6 +312,21 @@ class _RankBuilder:
         )
         return "auto", True
 
+    def _dtype_without_config(self, layer: LayerGeometry) -> str:
+        """The cache dtype of a layer that the model's code builds without the cache config."""
+        asked = "auto" if self.scheme is None else "fp8"
+        if asked != self.run_cache_dtype:
+            self.trail.note(
+                layer.index,
+                "layer.cache_dtype",
+                asked,
+                "the model's code does not hand the cache config to this layer",
+                "--kv-cache-dtype",
+            )
+        if str(layer.index) in self.config.skip_tokens:
+            self.trail.used_tokens.add(str(layer.index))
+        return asked
+
     def _query(self, layer: LayerGeometry, asked: str, window: int | None) -> BackendQuery:
         config = self.config
         mla = layer.kind is Kind.MLA
@@ -352,9 +371,11 @@ class _RankBuilder:
             decision = self.decisions[query] = choose(query, self.release)
         self.trail.choices[query.kv_cache_dtype, decision, query][layer.index] = None
         if decision.backend is None:
+            outside = query.kv_cache_dtype in ROCM_ONLY
+            code = "layout_outside_cuda" if outside else "no_backend"
             raise stop(
                 Stage.BACKEND,
-                "invalid_backend" if query.wanted is not None else "no_backend",
+                "invalid_backend" if query.wanted is not None else code,
                 decision.error or "",
                 exception=decision.error_type or "ValueError",
                 facts={
@@ -433,23 +454,3 @@ def layer_index(name: str) -> int:
             facts={"layer": name, "numbers": tuple(numbers)},
         )
     return numbers[0]
-
-
-def _compressed_tensors_scheme(quantization: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """The `kv_cache_scheme` of a compressed-tensors checkpoint, or None."""
-    if quantization is None or quantization.get("quant_method") != "compressed-tensors":
-        return None
-    scheme = quantization.get("kv_cache_scheme")
-    return scheme if isinstance(scheme, Mapping) else None
-
-
-def _refuses_e5m2(quantization: Mapping[str, Any] | None, release: Release) -> bool:
-    """Whether the checkpoint's quantisation brings a KV cache method, which refuses fp8_e5m2."""
-    if quantization is None:
-        return False
-    method = str(quantization.get("quant_method", ""))
-    if method == "compressed-tensors":
-        if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
-            return quantization.get("kv_cache_scheme") is not None
-        return True
-    return method in ("fp8", "fbgemm_fp8", "quark") or method.startswith("modelopt")

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
-from kvplan.engine.values import Stage, Step
+from kvplan.engine.values import Stage, StartupError, Step
+from kvplan.launch.values import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,21 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             )
         )
     return Split(tensor, starts, tuple(steps))
+
+
+def too_few_gpus(config: EngineConfig, launch: Launch) -> StartupError | None:
+    """vLLM's refusal of more ranks than this machine has GPUs, where the launch says how many it has.
+
+    Source: `ParallelConfig.__post_init__` (config/parallel.py). Choosing an executor or several nodes skips it.
+    """
+    ranks, gpus = config.tensor_parallel * config.pipeline_parallel, launch.hardware.count
+    nodes = launch.get("nnodes")
+    if gpus is None or ranks <= gpus or (isinstance(nodes, int) and nodes > 1):
+        return None
+    if launch.get("distributed_executor_backend") is not None:
+        return None
+    message = f"World size ({ranks}) is larger than the number of available GPUs ({gpus}) in this node."
+    return StartupError(Stage.PARALLEL, "ValueError", message, "too_few_gpus", {"ranks": ranks, "gpus": gpus})
 
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, parallel, views
+from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
@@ -82,10 +82,15 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+    modelopt.check(checkpoint, launch.release)
     config = options.validate(checkpoint, launch, geometry)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config)
+    lacking = parallel.too_few_gpus(config, launch)
+    if lacking is not None:
+        # What else would go wrong is told as well.
+        progress.errors.append(lacking)
+    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)

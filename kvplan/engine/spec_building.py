@@ -9,15 +9,17 @@ from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
+from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
 from kvplan.engine.specs import (
     FullAttentionSpec,
     LayerSpec,
     MLAAttentionSpec,
     SlidingWindowSpec,
+    TQFullAttentionSpec,
     attention_token_bytes,
     latent_token_bytes,
 )
-from kvplan.history import blocks, cache
+from kvplan.history import blocks, cache, packed
 from kvplan.releases import Release
 
 
@@ -74,11 +76,13 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         head_size_v=geometry.head_size_v,
         dtype=layer.storage,
         sliding=layer.sliding_window is not None,
+        quant_mode=layer.quant_mode,
+        backend=layer.backend,
     )
     value_head = geometry.head_size if geometry.head_size_v is None else geometry.head_size_v
     if layer.sliding_window is not None:
         return SlidingWindowSpec(
-            block_size=_sliding_block_size(layer, block, token_bytes, release),
+            block_size=_sliding_block_size(layer, block, _without_scales(layer, token_bytes, release), release),
             num_kv_heads=layer.num_kv_heads,
             head_size=geometry.head_size,
             head_size_v=value_head if release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD) else None,
@@ -88,6 +92,21 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
             page_size_padded=block.shared_page_bytes,
             indexes_by_block_stride=by_stride,
             sliding_window=layer.sliding_window,
+        )
+    if (
+        layer.cache_dtype is not None
+        and layer.cache_dtype in TURBOQUANT_BITS
+        and release.has(packed.PAGE_FORMULA_IN_SPEC)
+    ):
+        return TQFullAttentionSpec(
+            block_size=block.block_size,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=geometry.head_size,
+            head_size_v=geometry.head_size,
+            dtype=layer.storage,
+            quant_mode=layer.quant_mode,
+            token_bytes=layer.num_kv_heads * turboquant_slot(layer.cache_dtype, geometry.head_size),
+            indexes_by_block_stride=by_stride,
         )
     return FullAttentionSpec(
         block_size=block.block_size,
@@ -109,6 +128,24 @@ BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] =
 """Who makes the spec of each kind of layer."""
 
 
+def _without_scales(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
+    """What a sliding-window layer takes a token for when it chooses its block: scales that the spec counts apart are
+    forgotten there (0.25 to 0.27)."""
+    geometry = layer.geometry
+    if not release.has(packed.PAGE_FORMULA_IN_SPEC):
+        return token_bytes
+    return attention_token_bytes(
+        release,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=geometry.head_size,
+        head_size_v=geometry.head_size_v,
+        dtype=layer.storage,
+        sliding=True,
+        quant_mode=layer.quant_mode,
+        with_scales=False,
+    )
+
+
 def _no_mode(layer: BuiltLayer) -> str | None:
     return None if layer.quant_mode is None else "NONE"
 
@@ -121,9 +158,9 @@ def _row_alignment(layer: BuiltLayer, token_bytes: int, release: Release) -> int
     """Bytes between blocks must be whole rows where a sparse kernel reads the cache as flat rows (0.31.0)."""
     if not release.has(blocks.FLAT_ROWS_ALIGN_POOL):
         return 1
-    packed = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
-    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not packed)
-    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and packed and layer.query.major == 10
+    ds_mla = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
+    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not ds_mla)
+    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and ds_mla and layer.query.major == 10
     return token_bytes if flat or tensor_maps else 1
 
 

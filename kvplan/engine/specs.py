@@ -7,6 +7,7 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 - `FullAttentionSpec`: block_size * H * (D + Dv) * e
 - `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
 - `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
+- packed layouts of keys and values: `kvplan.engine.packing`
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.engine.packing import Keeps, head_bytes
 from kvplan.history import cache
 from kvplan.releases import Release
 
@@ -156,17 +158,38 @@ LayerSpec = AttentionSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TQFullAttentionSpec(FullAttentionSpec):
+    """A layer that keeps every token in TurboQuant's packed slots (until 0.27; then a FullAttentionSpec)."""
+
+
 def attention_token_bytes(
-    release: Release, *, num_kv_heads: int, head_size: int, head_size_v: int | None, dtype: str, sliding: bool
+    release: Release,
+    *,
+    num_kv_heads: int,
+    head_size: int,
+    head_size_v: int | None,
+    dtype: str,
+    sliding: bool,
+    quant_mode: str | None = None,
+    backend: str | None = None,
+    with_scales: bool = True,
 ) -> int:
     """Bytes of one token's key and value in one layer of plain attention.
 
+    `quant_mode` and `backend` say whether and how the layout is packed. `with_scales` False leaves out scales that
+    the spec counts apart from the values, as vLLM does in one place.
     Llama-3-8B in bfloat16: 8 * (128 + 128) * 2 = 4,096 bytes a token, 65,536 a page of 16 tokens.
     """
     value = head_size if head_size_v is None else head_size_v
     if sliding and not release.has(cache.SLIDING_SPEC_COUNTS_VALUE_HEAD):
         value = head_size
-    return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    keeps = Keeps.WINDOW if sliding else Keeps.ALL
+    packed = head_bytes(release, quant_mode, keeps, head_size=head_size, head_size_v=value, backend=backend)
+    if packed is None:
+        return num_kv_heads * (head_size + value) * ITEM_BYTES[dtype]
+    values, scales = packed
+    return num_kv_heads * (values + scales if with_scales else values)
 
 
 def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> int:

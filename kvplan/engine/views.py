@@ -17,10 +17,10 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import ITEM_BYTES
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.layers import BuiltLayer
-from kvplan.engine.specs import LayerSpec, MLAAttentionSpec
+from kvplan.engine.specs import LayerSpec, MLAAttentionSpec, TQFullAttentionSpec
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
-from kvplan.history import blocks, cache
+from kvplan.history import blocks, cache, packed
 from kvplan.releases import Release
 
 Kernels = tuple[str, tuple[KernelBlockSize, ...]]
@@ -127,7 +127,8 @@ def _view_dtype(layer: BuiltLayer, spec: LayerSpec, config: EngineConfig) -> str
     """The cache dtype string that the runner hands to the backend when it asks for the view's shape."""
     release = config.release
     if release.has(cache.VIEW_FOLLOWS_QUANT_MODE):
-        if spec.quant_mode == "NONE":
+        by_class = release.has(packed.TURBOQUANT_VIEW_BY_CLASS) and config.model_runner == "V2"
+        if spec.quant_mode == "NONE" and not (by_class and isinstance(spec, TQFullAttentionSpec)):
             return "auto"
         if config.model_runner == "V1" and isinstance(spec, MLAAttentionSpec) and spec.cache_dtype is not None:
             return spec.cache_dtype

@@ -12,7 +12,7 @@ from kvplan.launch.command import split_command
 from kvplan.launch.environment import remarks_on
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.options import Option, all_flags, default_of, lifetime_of, table_of
-from kvplan.launch.parser import Entry, Parsed, parse
+from kvplan.launch.parser import AMBIGUOUS, Entry, Parsed, parse
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token, tokens_of
 from kvplan.launch.values import Hardware, Launch, Location, Refusal, Remark, Setting
@@ -107,6 +107,9 @@ def from_options(
     parsed = parse(tokens, release, Entry.SERVE, base)
     for extra in parsed.extras:
         _refuse_unusable(extra, own_flags)
+    for refusal in parsed.refusals:
+        if refusal.message.startswith(AMBIGUOUS):
+            raise InputError(f"{refusal.message}: write the option out")
     if parsed.strays:
         raise InputError(f"unexpected argument {parsed.strays[0].text[:80]!r}: kvplan takes one model, and options")
     if parsed.model_tag is not None:

@@ -36,6 +36,10 @@ class Entry(StrEnum):
     MODULE = "python -m vllm.entrypoints.openai.api_server"
 
 
+AMBIGUOUS = "ambiguous option"
+"""How the refusal of an abbreviation of several options begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Parsed:
     """What the parser made of the words."""
@@ -374,7 +378,7 @@ class _Argparse:
         matches = self.matches[index] or ()
         if len(matches) > 1:
             listed = ", ".join(match.flag for match in matches)
-            message = f"ambiguous option: {token.text} could match {listed}"
+            message = f"{AMBIGUOUS}: {token.text} could match {listed}"
             self.reading.refuse(message, token, _name_of(token.text))
             return index + 1
         match = matches[0]

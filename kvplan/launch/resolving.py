@@ -140,13 +140,13 @@ def _ask_for_path(path: str) -> str:
 
 
 def _ask(flag: str | None, name: str) -> str:
-    """What is not known, what was assumed, and how to give it."""
+    """What is not known, what was assumed, and behind the last semicolon how to give it."""
     variable = _variable(name)
     how = f"--env {variable}=…" if variable else "put the value in its place"
     if flag is None:
         return f"{name} may add options; none are assumed; {how}"
     if flag == "--config":
-        return f"the file {name} is not among what was scanned; its options are left out"
+        return f"the file {name} is not among what was scanned; its options are left out; scan it together with this file"
     return f"{name} is not set here; vLLM's default is assumed; {how}"
 
 
@@ -296,7 +296,7 @@ def _environment(found: FoundLaunch) -> tuple[dict[str, Passage], list[Remark]]:
         if not name.startswith("VLLM_") or "KEY" in name or "TOKEN" in name:
             continue
         if value.unknown:
-            detail = f"{name} is set to {value.unknown[0][1]}, which is not known here; it is left out"
+            detail = f"{name} is set to {value.unknown[0][1]}, which is not known here; it is left out; --env {name}=…"
             remarks.append(Remark(VALUE_NOT_KNOWN, name, detail, value.location))
         else:
             kept[name] = value

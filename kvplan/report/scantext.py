@@ -37,10 +37,10 @@ def render(report: ScanReport, canvas: Canvas) -> str:
 def _shared(report: ScanReport) -> dict[Finding, int]:
     """Notes that say the same of several launches: told once, at the end, with their number."""
     counts = Counter(
-        _without_places(finding)
+        replace(finding, location=None)
         for launch in report.launches
         for finding in launch.report.findings
-        if finding.severity is Severity.NOTE
+        if _is_general(finding, launch)
     )
     return {finding: count for finding, count in sorted(counts.items(), key=_order) if count > 1}
 
@@ -49,15 +49,16 @@ def _order(pair: tuple[Finding, int]) -> tuple[str, str]:
     return (pair[0].rule, pair[0].message)
 
 
-def _without_places(finding: Finding) -> Finding:
-    return replace(finding, location=None, layers=())
+def _is_general(finding: Finding, launch: ScannedLaunch) -> bool:
+    """Whether a finding is a note on the launch as a whole."""
+    return finding.severity is Severity.NOTE and finding.location == launch.found.location
 
 
 def _block(page: Page, launch: ScannedLaunch, shared: Collection[Finding]) -> None:
     page.line((launch.place, "bold"), launch.title)
     head(page, launch.report, indent=GAP)
     for finding in launch.report.findings:
-        if _without_places(finding) not in shared:
+        if not _is_general(finding, launch) or replace(finding, location=None) not in shared:
             finding_block(page, _without_own_place(finding, launch), indent=GAP)
 
 

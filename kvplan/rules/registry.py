@@ -24,6 +24,12 @@ from kvplan.rules.cache import (
     kv209_cache_dtype_differs_from_model,
     kv210_scales_are_one,
     kv211_dtype_becomes_packed,
+    kv212_cache_dtype_does_not_reach_layers,
+    kv213_nvfp4_with_mla,
+    kv214_turboquant_refused,
+    kv215_boundary_layers,
+    kv216_checkpoint_quantisation_refused,
+    kv217_cache_scheme_ignored,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
@@ -35,6 +41,7 @@ from kvplan.rules.hardware import (
     kv301_no_backend,
     kv302_chosen_backend_impossible,
     kv303_block_size_costs_backend,
+    kv304_layout_outside_cuda,
 )
 from kvplan.rules.limits import (
     kv901_not_covered,
@@ -63,6 +70,14 @@ from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
     kv402_cache_replicated,
     kv404_pipeline_impossible,
+    kv405_too_few_gpus,
+)
+from kvplan.rules.pairs import (
+    kv701_pair_release_differs,
+    kv702_pair_cache_dtype_differs,
+    kv703_pair_block_size_differs,
+    kv704_pair_hybrid_manager_differs,
+    kv705_pair_backend_differs,
 )
 from kvplan.rules.rule import Rule
 
@@ -92,12 +107,20 @@ RULES: tuple[Rule, ...] = (
     kv209_cache_dtype_differs_from_model.RULE,
     kv210_scales_are_one.RULE,
     kv211_dtype_becomes_packed.RULE,
+    kv212_cache_dtype_does_not_reach_layers.RULE,
+    kv213_nvfp4_with_mla.RULE,
+    kv214_turboquant_refused.RULE,
+    kv215_boundary_layers.RULE,
+    kv216_checkpoint_quantisation_refused.RULE,
+    kv217_cache_scheme_ignored.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
+    kv304_layout_outside_cuda.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
     kv404_pipeline_impossible.RULE,
+    kv405_too_few_gpus.RULE,
     kv501_pages_cannot_be_unified.RULE,
     kv502_block_size_changed.RULE,
     kv503_bare_assertion.RULE,
@@ -110,6 +133,11 @@ RULES: tuple[Rule, ...] = (
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
+    kv701_pair_release_differs.RULE,
+    kv702_pair_cache_dtype_differs.RULE,
+    kv703_pair_block_size_differs.RULE,
+    kv704_pair_hybrid_manager_differs.RULE,
+    kv705_pair_backend_differs.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kvplan.engine.values import Plan
+from kvplan.releases import KNOWN, Behaviour
 
 _UNQUANTISED = frozenset({"auto", "float16", "half", "bfloat16", "float32", "float"})
 _SHOWN_TOKENS = 64
@@ -18,6 +19,12 @@ def is_quantised(cache_dtype: str | None) -> bool:
 def release_name(plan: Plan) -> str:
     """`vLLM 0.25.1`."""
     return f"vLLM {plan.release.name}"
+
+
+def release_after(behaviour: Behaviour) -> str:
+    """The first known release in which a behaviour that came to an end is gone."""
+    last = behaviour.until
+    return KNOWN[-1] if last is None else KNOWN[min(KNOWN.index(last) + 1, len(KNOWN) - 1)]
 
 
 def gpu_name(plan: Plan) -> str:

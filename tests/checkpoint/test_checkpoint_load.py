@@ -250,3 +250,10 @@ def test_the_same_file_is_normalised_once(tmp_path: Path) -> None:
     path = write(tmp_path, LLAMA)
     assert load(str(path)).config is load(str(path)).config
     assert load(str(path)).config is not load(str(path), hf_overrides={"hidden_size": 1024}).config
+
+
+def test_a_zero_that_something_is_divided_by_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_attention_heads": 0}')
+    with pytest.raises(InputError, match=r"field 'num_attention_heads' is 0"):
+        load(str(file))

@@ -13,8 +13,9 @@ from kvplan.engine.backends.layouts import is_block_compact, is_block_outermost,
 from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.software import fa_version
 from kvplan.engine.backends.values import BackendQuery, MultipleOf
-from kvplan.engine.backends.views import ViewError, turboquant_slot, view_elements_per_block, view_shape
+from kvplan.engine.backends.views import ViewError, view_elements_per_block, view_shape
 from kvplan.engine.models.geometry import Latent
+from kvplan.engine.packing import turboquant_slot
 from kvplan.releases import KNOWN, resolve
 
 HOPPER = BackendQuery(capability=(9, 0), head_size=128, dtype="bfloat16", num_heads=32, num_kv_heads=8)
@@ -167,7 +168,15 @@ def test_turboquant_slot(preset: str, slot: int) -> None:
 
 def test_turboquant_view_of_another_dtype_is_refused() -> None:
     with pytest.raises(ViewError, match="Unknown TurboQuant cache dtype: 'auto'"):
-        turboquant_slot("auto", 128)
+        view_shape(
+            "TURBOQUANT",
+            resolve("0.25.1"),
+            num_blocks=1,
+            block_size=16,
+            num_kv_heads=8,
+            head_size=128,
+            cache_dtype="auto",
+        )
 
 
 @pytest.mark.parametrize(

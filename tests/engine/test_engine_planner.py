@@ -143,3 +143,11 @@ def test_the_trace_names_history_entries() -> None:
     result = planned(SKIP, "0.33.0")
     named = {step.behaviour.name for step in result.trace if step.behaviour is not None}
     assert {"SKIP_LIST_ALIGNS_BLOCK_SIZE", "FP8_DS_MLA_BY_BACKEND"} <= named
+
+
+def test_falcon_layers_never_see_the_cache_config() -> None:
+    result = planned("tiiuae/falcon-7b-instruct --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0 1", "0.31.0")
+    assert {layer.cache_dtype for layer in result.layers} == {"auto"}
+    assert {layer.storage_dtype for layer in result.layers} == {"bfloat16"}
+    # The launch still believes in fp8: the list raises the block size all the same.
+    assert {layer.block_size for layer in result.layers} == {32}

@@ -1,6 +1,7 @@
 """Rebuild the golden tests' data: `python tests/golden/build.py CONFIGS_DIR GOLDEN_DIR`.
 
-`configs.zip` holds the config.json (and hf_quant_config.json) of every folder that a golden record names,
+`configs.zip` holds the config.json (and hf_quant_config.json) of every folder that a golden record or a public case
+names,
 `records/` the records of each release, one JSON object a line. The bytes depend on nothing but the files.
 """
 
@@ -17,6 +18,7 @@ from typing import Any
 HERE = Path(__file__).parent
 CONFIGS = HERE / "configs.zip"
 RECORDS = HERE / "records"
+CASES = HERE / "public_cases.jsonl"
 FILES = ("config.json", "hf_quant_config.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -24,7 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 def build(configs: Path, golden: Path) -> None:
     """Write `configs.zip` and `records/`."""
     RECORDS.mkdir(exist_ok=True)
-    folders: set[str] = set()
+    folders = {json.loads(line)["config"] for line in CASES.read_text("utf-8").splitlines()}
     for source in sorted(golden.glob("*.jsonl.gz")):
         lines = gzip.decompress(source.read_bytes())
         folders.update(json.loads(line)["config"] for line in lines.splitlines())

@@ -13,14 +13,6 @@ from tests.golden import build, compare
 CASES = [record for release in build.releases() for record in build.records(release) if "core" in record["sets"]]
 
 
-@pytest.fixture(scope="session")
-def configs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The configs that the records name, one folder each."""
-    target = tmp_path_factory.mktemp("configs")
-    build.unpack(target)
-    return target
-
-
 @pytest.mark.parametrize("record", CASES, ids=[record["id"] for record in CASES])
 def test_agrees_with_vllm(record: dict[str, Any], configs: Path, record_property: Any) -> None:
     loaded = checkpoint.load(str(configs / record["config"]), offline=True)

@@ -248,3 +248,8 @@ def test_any_words_are_a_launch_or_an_input_error(words: list[str], release: str
     else:
         message = str(launch)
     assert message
+
+
+def test_an_ambiguous_abbreviation_is_a_usage_error_of_kvplans_own() -> None:
+    with pytest.raises(InputError, match=r"ambiguous option: --kv-cache-dtyp could match"):
+        from_options("m", ["--kv-cache-dtyp", "fp8"], release=resolve("0.33.0"))

@@ -6,8 +6,9 @@ dtype, so they tell whether the view fits the bytes that were allocated.
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
+from kvplan.engine.packing import SCALE_BYTES, TURBOQUANT_BITS, nvfp4_row, turboquant_slot
 from kvplan.history import backends as history
 from kvplan.releases import Release
 
@@ -47,33 +48,9 @@ _PAIR_FIRST = frozenset({"FLASH_ATTN", "FLEX_ATTENTION", "TREE_ATTN"})
 """Backends that put the key/value pair before the blocks until VIEW_BLOCKS_FIRST."""
 _NEVER_JOINED = frozenset({"HPC_ATTN"})
 
-_TURBOQUANT_BITS = {
-    "turboquant_k8v4": (8, 4),
-    "turboquant_4bit_nc": (4, 4),
-    "turboquant_k3v4_nc": (3, 4),
-    "turboquant_3bit_nc": (3, 3),
-}
-"""Preset -> bits of a key and of a value."""
-
 
 class ViewError(ValueError):
     """The backend refuses to name a shape, in vLLM's words; start-up stops there with a ValueError."""
-
-
-def turboquant_slot(cache_dtype: str, head_size: int) -> int:
-    """Bytes of one head's key and value of one token in TurboQuant's packed layout.
-
-    Keys: 8 bits -> head_size bytes; fewer bits -> ceil(head_size*bits/8) and a 2-byte norm. Values:
-    ceil(head_size*bits/8), 2-byte scale, 2-byte zero. The sum is rounded up to even.
-    """
-    if cache_dtype not in _TURBOQUANT_BITS:
-        raise ViewError(
-            f"Unknown TurboQuant cache dtype: {cache_dtype!r}. Valid presets: {', '.join(_TURBOQUANT_BITS)}"
-        )
-    key_bits, value_bits = _TURBOQUANT_BITS[cache_dtype]
-    key = head_size if key_bits == 8 else ceil(head_size * key_bits / 8) + 2
-    slot = key + ceil(head_size * value_bits / 8) + 4
-    return slot + slot % 2
 
 
 def view_shape(
@@ -103,20 +80,22 @@ def view_shape(
             return (num_blocks, num_kv_heads, block_size, width)
         return (num_blocks, block_size, num_kv_heads, width)
     if name == "TURBOQUANT":
+        if cache_dtype not in TURBOQUANT_BITS:
+            presets = ", ".join(TURBOQUANT_BITS)
+            raise ViewError(f"Unknown TurboQuant cache dtype: {cache_dtype!r}. Valid presets: {presets}")
         slot = turboquant_slot(cache_dtype, head_size)
         if joined:
             return (num_blocks, num_kv_heads, block_size, slot)
         return (num_blocks, block_size, num_kv_heads, slot)
     if name == "FLASHINFER" and cache_dtype.startswith("nvfp4"):
-        # Half a byte a value and one scale byte for sixteen of them, for keys and for values.
-        width = head_size // 2 + head_size // 16
+        width = nvfp4_row(head_size)
         if joined:
             return (num_blocks, 2 * num_kv_heads, block_size, width)
         return (num_blocks, 2, block_size, num_kv_heads, width)
     width = head_size
     if name == "TRITON_ATTN" and cache_dtype.endswith("_per_token_head"):
         # A float32 scale a token and head follows the values; every storage dtype here is one byte wide.
-        width = (head_size // 2 if cache_dtype.startswith("int4") else head_size) + 4
+        width = (head_size // 2 if cache_dtype.startswith("int4") else head_size) + SCALE_BYTES
     if joined and name not in _NEVER_JOINED:
         return (num_blocks, num_kv_heads, block_size, 2 * width)
     if name in _PAIR_FIRST and not release.has(history.VIEW_BLOCKS_FIRST):

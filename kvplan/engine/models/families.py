@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from kvplan.engine.models.geometry import LayerGeometry
 
 BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
+    "baichuan": mixed.baichuan,
     "cohere": mixed.cohere,
     "domyn_edge": mixed.domyn_edge,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
+    "falcon": mixed.falcon,
     "flint": mixed.flint,
     "gemma3n": gemma.gemma3n,
     "gemma4": gemma.gemma4,

@@ -74,6 +74,9 @@ class LayerGeometry:
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
     """False for model code that divides its KV heads by the tensor-parallel size even where that leaves none."""
+    reads_cache_config: bool = True
+    """False for model code that builds its layers without the cache config: no cache dtype, window or skip list
+    reaches them."""
     reads_skip_list: bool = True
     """False for layer classes that never look at the skip list in any release."""
     shares_cache_of: str | None = None

@@ -15,12 +15,28 @@ if TYPE_CHECKING:
     from kvplan.engine.models.general import Construction
 
 
+BAICHUAN_ROTARY_HIDDEN_SIZE = 4096
+
+
 def gpt_oss(made: Construction) -> tuple[LayerGeometry, ...]:
     """gpt-oss: every even layer slides, whatever layer_types says; all have sinks."""
     window = windows.config_window(made.text, made.release)
     passed = tuple(None if index % 2 else window for index in range(made.count))
     built = general.uniform(made, passed, sinks=(True,) * made.count)
     return tuple(replace(layer, replicates_kv_heads=False) for layer in built)
+
+
+def falcon(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Falcon: neither its rotary nor its ALiBi layers are given the cache config."""
+    return tuple(replace(layer, reads_cache_config=False) for layer in general.layers(made))
+
+
+def baichuan(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Baichuan: the ALiBi models (all but the 7B, which vLLM tells by its hidden size) get no cache config."""
+    built = general.layers(made)
+    if made.text.optional("hidden_size") == BAICHUAN_ROTARY_HIDDEN_SIZE:
+        return built
+    return tuple(replace(layer, reads_cache_config=False) for layer in built)
 
 
 def cohere(made: Construction) -> tuple[LayerGeometry, ...]:

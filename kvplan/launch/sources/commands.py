@@ -47,6 +47,10 @@ _IDLE = frozenset({"sleep", "tail", "true", "nvidia-smi", "ray", "curl", "wget",
 """Programs that a container may run in place of vLLM and that do not start it."""
 
 
+_NODE_SCRIPTS = frozenset({"multi-node-serving.sh", "run_cluster.sh"})
+"""Scripts of vLLM's images that join a Ray cluster and start nothing."""
+
+
 def surely_vllm(words: Sequence[Passage]) -> bool:
     """Whether bare arguments are vLLM's: a model and an option that only vLLM has."""
     flags = {_flag(word.text) for word in words}
@@ -371,7 +375,8 @@ def _unfollowed(words: Sequence[Passage]) -> str | None:
         if "-c" in {word.text[-2:] for word in words[1:2]} or any(
             word.text.startswith("-") and word.text.endswith("c") for word in words[1:3]
         ):
-            if any(PurePosixPath(piece).suffix in (".sh", ".py", ".bash") for piece in texts[0].split()):
+            pieces = [PurePosixPath(piece) for piece in texts[0].split()]
+            if any(piece.suffix in (".sh", ".py", ".bash") and piece.name not in _NODE_SCRIPTS for piece in pieces):
                 return f"the command runs a script that is not at hand: {_brief(texts[0])}"
             return None
         return f"the command runs a script that is not at hand: {_brief(texts[0])}"
@@ -379,6 +384,8 @@ def _unfollowed(words: Sequence[Passage]) -> str | None:
         return None
     if _PYTHON.fullmatch(program):
         rest = [word.text for word in words[1:] if not word.text.startswith("-")]
+        if rest and rest[0].startswith("dynamo."):
+            return None
         return f"the command runs Python code that is not at hand: {_brief(rest[0])}" if rest else None
     if program.endswith((".sh", ".py", ".bash")) or "entrypoint" in program:
         return f"the command runs a script that is not at hand: {_brief(words[0].text)}"

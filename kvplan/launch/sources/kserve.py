@@ -178,7 +178,7 @@ def _workload(
         image = containers.image(container.get("image"))
         command = containers.words(container.get("command"), environment) or None
         words += containers.words(container.get("args"), environment)
-    more = environment.get("VLLM_ADDITIONAL_ARGS")
+    more = environment.pop("VLLM_ADDITIONAL_ARGS", None)
     if more is not None:
         words += [more] if more.unknown else list(more.split())
     if command is not None:

@@ -111,7 +111,14 @@ def _mapping(node: Mapping, place: _Place, maps: dict[str, dict[str, Passage]], 
         place = replace(place, reader=inner)
     for name, (_, value) in node.pairs.items():
         if name not in skipped and not (node.text("kind") == "ConfigMap" and name == "metadata"):
-            yield from _walk(value, place, maps, name)
+            below = _named(place, name) if key == "services" else place
+            yield from _walk(value, below, maps, name)
+
+
+def _named(place: _Place, name: str) -> _Place:
+    """The place below one of several named services."""
+    around = place.around
+    return place.with_around(replace(around, name="/".join(part for part in (around.name, name) if part)))
 
 
 def _entered(node: Mapping, place: _Place, maps: dict[str, dict[str, Passage]], key: str) -> _Place:

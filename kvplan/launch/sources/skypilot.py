@@ -30,13 +30,17 @@ def launches(document: Node, reader: Reader, _beside: Beside) -> Iterator[Found]
     texts = [node.passage for node in (document.scalar("setup"), document.scalar("run")) if node is not None]
     image = images.read(document.text("resources", "image_id").removeprefix("docker:"))
     gpu = accelerator(document.get("resources", "accelerators"))
+    environment = containers.environment(document.get("envs"))
+    count = None if gpu is None else gpu.count
+    if count is not None and texts:
+        environment["SKYPILOT_NUM_GPUS_PER_NODE"] = texts[0].replaced(str(count))
     around = replace(
         reader.around,
         kind="SkyPilot task",
         name=document.text("name"),
-        environment=containers.environment(document.get("envs")),
+        environment=environment,
         gpu=gpu or containers.selected_gpu(document.mapping("resources") or document),
-        count=None if gpu is None else gpu.count,
+        count=count,
         release=image.release,
     )
     yield from replace(reader, around=around).shell(join(texts, "\n"))

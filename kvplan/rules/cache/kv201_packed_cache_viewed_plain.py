@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.values import Plan, StartupError
+from kvplan.history.backends import FLASH_ATTN_CLAIMS_ANY_QUANTISED
 from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC
+from kvplan.history.packed import TURBOQUANT_MODE
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, of
 from kvplan.rules.failures import errors, fact, indices, said
@@ -17,6 +20,19 @@ CODE = "KV201"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing view."""
+    for error in errors(plan, "view_refused"):
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=(
+                f"{words.release_name(plan)} stops when the cache is made: the backend of "
+                f"{words.layers(indices(plan, error)) if indices(plan, error) else 'a layer'} is not told the "
+                f"layer's cache dtype ({said(error)})"
+            ),
+            layers=indices(plan, error),
+            options=(DTYPE_FLAG,),
+            fix=_fix_refused(plan),
+        )
     for error in errors(plan, "view_mismatch"):
         concerned = _alike(plan, error)
         yield Finding(
@@ -58,8 +74,23 @@ def _without_mode(error: StartupError) -> bool:
     return fact(error, "quant_mode") == "NONE" and words.is_quantised(fact(error, "cache_dtype"))
 
 
+def _fix_refused(plan: Plan) -> str:
+    """A release that tells the backend, or another cache dtype."""
+    later = f"use vLLM {TURBOQUANT_MODE.since} or later"
+    fits = not any(layer.cache_dtype in TURBOQUANT_BITS and layer.sliding_window for layer in plan.layers)
+    return f"{later}, or pass {DTYPE_FLAG} fp8" if fits else f"pass {DTYPE_FLAG} fp8"
+
+
 def _fix(plan: Plan, error: StartupError) -> str:
-    """Another release, or an unquantised cache."""
+    """Another backend, another release, or another cache dtype."""
+    dtype, backend = str(fact(error, "cache_dtype")), fact(error, "backend")
+    if backend == "TURBOQUANT":
+        return f"pass {DTYPE_FLAG} fp8: TurboQuant has no sliding window"
+    if backend == "FLASH_ATTN" and dtype.endswith("_per_token_head"):
+        later = words.release_after(FLASH_ATTN_CLAIMS_ANY_QUANTISED)
+        return f"pass --attention-backend TRITON_ATTN, or use vLLM {later} or later"
+    if backend == "FLASH_ATTN" and dtype.startswith("nvfp4"):
+        return f"pass {DTYPE_FLAG} fp8: FLASH_ATTN has no {dtype} cache"
     if not plan.release.has(MLA_SPEC_CARRIES_QUANT_MODE) and _without_mode(error):
         since = MLA_SPEC_CARRIES_QUANT_MODE.since
         return f"use vLLM {since} or later; on {plan.release.name} only {DTYPE_FLAG} auto starts"
@@ -83,13 +114,19 @@ RULE = Rule(
         "or `fp8_ds_mla` on these GPUs, with or without a skip list. 0.24.0 asked by the cache dtype and "
         "0.26.0 gives the layers their quant mode; both start. From 0.29.0 on the view is derived from the "
         "spec, and the two can no longer disagree.\n\n"
-        "Upgrade to 0.26.0 or later. If you must stay on 0.25.x, only an unquantised cache (`--kv-cache-dtype "
-        "auto`) starts."
+        "Other cases of the same kind: on Hopper FLASH_ATTN of 0.20 and 0.21 claims per-token-head and NVFP4 "
+        "caches that it does not have; TurboQuant through 0.25 lays out sliding-window layers densely and views "
+        "them packed; int4 per-token-head sliding-window layers from 0.25 to 0.27 are allocated at a byte a value; "
+        "skipped layers on FLASHINFER beside an NVFP4 cache, or on TRITON_ATTN beside a per-token-head one, are "
+        "viewed packed through 0.24; and the V1 model runner of 0.25 and 0.26 does not tell TurboQuant its cache "
+        "dtype (`Unknown TurboQuant cache dtype: 'auto'`).\n\n"
+        "Upgrade to 0.26.0 or later for sparse MLA. If you must stay on 0.25.x, only an unquantised cache "
+        "(`--kv-cache-dtype auto`) starts."
     ),
-    references=("vllm#48379", "vllm#48378", "vllm#48405"),
+    references=("vllm#48379", "vllm#48378", "vllm#48405", "vllm#48721", "vllm#50709"),
     until="0.28.0",
     bad=Example(version="0.25.1", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
     good=Example(version="0.26.0", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
-    claims=("view_mismatch",),
+    claims=("view_mismatch", "view_refused"),
     check=check,
 )

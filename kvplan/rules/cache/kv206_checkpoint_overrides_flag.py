@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.history.cache import COMPRESSED_TENSORS_OVERRIDES_FLAG
-from kvplan.releases import KNOWN
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, attention_layers, kv_scheme, of
 from kvplan.rules.rule import Example, Rule
@@ -39,14 +38,8 @@ def check(plan: Plan) -> Iterator[Finding]:
         ),
         layers=of(changed),
         options=(DTYPE_FLAG,),
-        fix=f"use vLLM {_next_release()} or later, where the flag wins",
+        fix=f"use vLLM {words.release_after(COMPRESSED_TENSORS_OVERRIDES_FLAG)} or later, where the flag wins",
     )
-
-
-def _next_release() -> str:
-    """The first known release in which the flag wins."""
-    last = COMPRESSED_TENSORS_OVERRIDES_FLAG.until
-    return KNOWN[-1] if last is None else KNOWN[KNOWN.index(last) + 1]
 
 
 RULE = Rule(

@@ -64,12 +64,15 @@ def _attention(error: StartupError) -> str:
 
 
 def _other_dtype(plan: Plan, choice: BackendChoice) -> str:
-    """The dtypes that do have a backend here, without packed ones and plain ones that are not the model's own."""
+    """The dtypes that do have a backend here: packed ones only for those who asked for one, plain ones only if they
+    are the model's own."""
+    asked = choice.cache_dtype
+    packed = any(row.name == asked and row.packed for row in dtypes.CACHE_DTYPES)
     fitting = {"auto", plan.settings.model_dtype if plan.settings is not None else None}
     usable = [
         name
         for name in choice.dtypes_with_backend
-        if not dtypes.lookup(name).packed and (words.is_quantised(name) or name in fitting)
+        if (packed or not dtypes.lookup(name).packed) and (words.is_quantised(name) or name in fitting)
     ]
     if usable:
         return f"--kv-cache-dtype {words.either(usable)}"

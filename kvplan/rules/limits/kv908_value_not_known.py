@@ -17,12 +17,14 @@ def check(plan: Plan) -> Iterator[Finding]:
         if remark.kind != "value_not_known":
             continue
         named = remark.option.startswith("-")
+        detail, _, fix = remark.detail.rpartition("; ")
         yield Finding(
             rule=CODE,
             severity=Severity.WARNING,
-            message=f"{remark.option} is not known: {remark.detail}" if named else f"not known: {remark.detail}",
+            message=f"{remark.option} is not known: {detail}" if named else f"not known: {detail}",
             options=(remark.option,) if named else (),
             location=remark.location,
+            fix=fix,
         )
 
 
