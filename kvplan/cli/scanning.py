@@ -119,7 +119,9 @@ def scan(
     return report_of(with_pairs(told, question), files)
 
 
-def checked(checker: Checker, candidate: tuple[str, object], stdin: BinaryIO | None) -> Iterable[ScannedLaunch | Unreadable]:
+def checked(
+    checker: Checker, candidate: tuple[str, object], stdin: BinaryIO | None
+) -> Iterable[ScannedLaunch | Unreadable]:
     """What comes of one file."""
     name, path = candidate
     text = read(name, path, stdin)  # type: ignore[arg-type]
@@ -142,9 +144,7 @@ def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanRep
 _ROLE_WORD = re.compile(r"[-_./ ]*(?:prefill|decode)(?:er|r)?(?:[-_./ ]?worker)?", re.IGNORECASE)
 
 
-def with_pairs(
-    told: Sequence[ScannedLaunch | Unreadable], question: Question
-) -> Sequence[ScannedLaunch | Unreadable]:
+def with_pairs(told: Sequence[ScannedLaunch | Unreadable], question: Question) -> Sequence[ScannedLaunch | Unreadable]:
     """The same, with what is wrong between prefill and decode of one model added to decode's findings.
 
     They belong together when they stand in one file and have one name but for the role; without such names, when

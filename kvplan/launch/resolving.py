@@ -9,11 +9,11 @@ from pathlib import Path
 
 from kvplan.errors import InputError
 from kvplan.launch.build import from_arguments
+from kvplan.launch.configfile import MAX_BYTES
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.options import Option, OptionTable, lifetime_of, table_of
 from kvplan.launch.parser import Entry
-from kvplan.launch.configfile import MAX_BYTES
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.tokens import Token
 from kvplan.launch.values import Hardware, Launch, Location, OriginKind, Remark
@@ -41,9 +41,7 @@ def parse_model_map(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         path, equals, model = text.rpartition("=")
         if not equals or not path.strip() or not model.strip():
-            raise InputError(
-                f"--model-map {text[:80]!r} is not a pair: write it like /models/glm=zai-org/GLM-5.2-FP8"
-            )
+            raise InputError(f"--model-map {text[:80]!r} is not a pair: write it like /models/glm=zai-org/GLM-5.2-FP8")
         found[_path(path.strip())] = model.strip()
     return found
 
@@ -68,8 +66,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
             return _unreadable(found, _ask_for_model(name), place)
     words, files, missing = _config(words, found, base)
     remarks += [
-        Remark(VALUE_NOT_KNOWN, flag or name, _ask(flag, name), place)
-        for flag, name, place in (*asked, *missing)
+        Remark(VALUE_NOT_KNOWN, flag or name, _ask(flag, name), place) for flag, name, place in (*asked, *missing)
     ]
     environment, more = _environment(found)
     tokens = [Token(word.text, OriginKind.FLAG, word.location) for word in _masked(words)]
@@ -146,7 +143,9 @@ def _ask(flag: str | None, name: str) -> str:
     if flag is None:
         return f"{name} may add options; none are assumed; {how}"
     if flag == "--config":
-        return f"the file {name} is not among what was scanned; its options are left out; scan it together with this file"
+        return (
+            f"the file {name} is not among what was scanned; its options are left out; scan it together with this file"
+        )
     return f"{name} is not set here; vLLM's default is assumed; {how}"
 
 
@@ -155,7 +154,7 @@ _VARIABLE = re.compile(r"\$\{?\(?([A-Za-z_][A-Za-z0-9_]*)\)?(?:[:?+-].*)?\}?", r
 
 def _variable(name: str) -> str | None:
     match = _VARIABLE.fullmatch(name)
-    return None if match is None or name.startswith("$(") and not name.endswith(")") else match[1]
+    return None if match is None or (name.startswith("$(") and not name.endswith(")")) else match[1]
 
 
 def _flag(text: str) -> str:

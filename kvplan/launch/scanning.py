@@ -86,11 +86,10 @@ def _walk(directory: str, above: list[tuple[int, int]]) -> Iterator[tuple[str, P
             if entry.is_dir():
                 if entry.name not in _SKIPPED:
                     yield from _walk(name, [*above, identity])
-            elif entry.is_file() or entry.is_symlink():
-                if kind_of(entry.name) is not None:
-                    entry.stat()
-                    if entry.is_file():
-                        yield name, Path(name)
+            elif kind_of(entry.name) is not None and (entry.is_file() or entry.is_symlink()):
+                entry.stat()
+                if entry.is_file():
+                    yield name, Path(name)
         except OSError as error:
             yield Unreadable(name, _reason(error))
 

@@ -66,18 +66,18 @@ from kvplan.rules.options import (
     kv110_architecture_not_in_release,
     kv111_config_file_not_read,
 )
-from kvplan.rules.parallel import (
-    kv401_heads_not_divisible,
-    kv402_cache_replicated,
-    kv404_pipeline_impossible,
-    kv405_too_few_gpus,
-)
 from kvplan.rules.pairs import (
     kv701_pair_release_differs,
     kv702_pair_cache_dtype_differs,
     kv703_pair_block_size_differs,
     kv704_pair_hybrid_manager_differs,
     kv705_pair_backend_differs,
+)
+from kvplan.rules.parallel import (
+    kv401_heads_not_divisible,
+    kv402_cache_replicated,
+    kv404_pipeline_impossible,
+    kv405_too_few_gpus,
 )
 from kvplan.rules.rule import Rule
 

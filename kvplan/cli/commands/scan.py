@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 import click
 
@@ -96,21 +97,21 @@ def command(
         environment=parse_assignments(env),
         models=parse_model_map(model_map),
     )
-    question = Question(
-        paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore)
-    )
+    question = Question(paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore))
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
     if format_name == "json":
         write(scanjson.render(report), output)
     elif report.launches or report.unreadable:
         write(scantext.render(report, canvas(output)), output)
     if not report.launches and not allow_empty:
-        click.echo(f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True)
+        click.echo(
+            f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
+        )
         return 2
     return int(report.verdict.reaches(Severity(fail_on)))
 
 
-def _progress():  # type: ignore[no-untyped-def]
+def _progress() -> Callable[[int, int], None] | None:
     """Tells on stderr how far the scan is, where it takes long and somebody watches."""
     if not sys.stderr.isatty():
         return None

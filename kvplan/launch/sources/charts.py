@@ -12,6 +12,7 @@ from kvplan.launch.sources import containers, gpus, typed
 from kvplan.launch.sources.commands import Container, Reader, container_launches
 from kvplan.launch.sources.typed import Beside
 from kvplan.launch.sources.yamlfile import Mapping, Node
+from kvplan.launch.values import Hardware
 
 _CONFIG = (
     ("--max-model-len", "maxModelLen"),
@@ -67,16 +68,14 @@ def _model_spec(spec: Mapping, reader: Reader) -> Iterator[Found]:
         count=None if count is None else count.whole,
         gpu=containers.selected_gpu(spec) or _selector_terms(spec) or reader.around.gpu,
         environment=containers.environment(spec.get("env")),
-        platform=None
-        if accelerator is None
-        else gpus.FOREIGN_RESOURCES.get(accelerator.text),
+        platform=None if accelerator is None else gpus.FOREIGN_RESOURCES.get(accelerator.text),
     )
     image = _joined(spec)
     container = Container(image=image, command=tuple(words), location=at)
     yield from container_launches(replace(reader, around=around), container)
 
 
-def _selector_terms(spec: Mapping):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _selector_terms(spec: Mapping) -> Hardware | None:
     for term in spec.items("nodeSelectorTerms"):
         if isinstance(term, Mapping):
             for expression in term.items("matchExpressions"):
@@ -150,11 +149,12 @@ def _pod(
     container = Container(image=containers.image(node.get("image")), command=command, arguments=words, location=at)
     for found in container_launches(replace(reader, around=around), container):
         if isinstance(found, FoundLaunch) and how != "custom":
-            found = replace(found, entry=Entry.SERVE, location=node.location)
-        yield found
+            yield replace(found, entry=Entry.SERVE, location=node.location)
+        else:
+            yield found
 
 
-def _accelerator(node: Mapping):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _accelerator(node: Mapping) -> Hardware | None:
     types = node.mapping("acceleratorTypes")
     if types is None:
         return None

@@ -18,7 +18,9 @@ from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import images
 from kvplan.launch.sources.shelltext import Command, Script, Unparsed
 
-MARKER = re.compile(r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S* -m vllm\b", re.ASCII)
+MARKER = re.compile(
+    r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S* -m vllm\b", re.ASCII
+)
 """What a text that starts vLLM holds."""
 
 MAX_NESTING = 8
@@ -26,8 +28,49 @@ MAX_NESTING = 8
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
 _TALKERS = frozenset(
-    "echo printf grep egrep fgrep rg pgrep pkill cat which type man alias sed awk tee test [ [[ export true : ps "
-    "kill killall git helm apt apt-get yum pip-audit docker-compose touch rm mkdir ls cd curl wget".split()
+    # fmt: off
+    (
+        "echo",
+        "printf",
+        "grep",
+        "egrep",
+        "fgrep",
+        "rg",
+        "pgrep",
+        "pkill",
+        "cat",
+        "which",
+        "type",
+        "man",
+        "alias",
+        "sed",
+        "awk",
+        "tee",
+        "test",
+        "[",
+        "[[",
+        "export",
+        "true",
+        ":",
+        "ps",
+        "kill",
+        "killall",
+        "git",
+        "helm",
+        "apt",
+        "apt-get",
+        "yum",
+        "pip-audit",
+        "docker-compose",
+        "touch",
+        "rm",
+        "mkdir",
+        "ls",
+        "cd",
+        "curl",
+        "wget",
+    )
+    # fmt: on
 )
 """Programs whose words are no command, whatever they hold."""
 _MODULES: Mapping[str, Entry] = {
@@ -98,8 +141,7 @@ class Reader:
     def shell(self, text: Passage, script: Script | None = None) -> Iterator[Found]:
         """Every launch of a shell text."""
         if script is None:
-            script = Script(dict(self.around.environment), set(self.around.environment), self.answers)
-            script.variables = {name: value for name, value in script.variables.items() if not _is_hidden(value)}
+            script = self._called(())
         if self.depth > MAX_NESTING:
             yield Unreadable(text.file, "commands within commands are nested too deeply", text.location)
             return
@@ -160,7 +202,7 @@ class Reader:
         if program in _TALKERS:
             return
         if program in _SHELLS:
-            yield from self._shell_program(words, script)
+            yield from self._shell_program(words)
             return
         if program == "eval":
             if len(words) > 1:
@@ -224,11 +266,9 @@ class Reader:
             if pinned is not None:
                 around = replace(around, release=pinned, release_reason="")
         first = before[0] if before and PurePosixPath(before[0].text).name != "env" else at
-        return FoundLaunch(
-            entry=entry, words=tuple(words), location=first.location, around=around, wrapper=wrapper
-        )
+        return FoundLaunch(entry=entry, words=tuple(words), location=first.location, around=around, wrapper=wrapper)
 
-    def _shell_program(self, words: list[Passage], script: Script | None) -> Iterator[Found]:
+    def _shell_program(self, words: list[Passage]) -> Iterator[Found]:
         """`bash -lc TEXT [$0 $1 …]`, or a script file that is not at hand."""
         index = 1
         while index < len(words) and words[index].text.startswith(("-", "+")):
@@ -261,7 +301,19 @@ class Reader:
             if pair is not None:
                 environment[pair[0]] = words[0].cut(len(pair[0]) + 1, len(text))
                 del words[0]
-            elif name in ("exec", "nohup", "time", "command", "builtin", "then", "do", "!", "setsid", "tini", "dumb-init"):
+            elif name in (
+                "exec",
+                "nohup",
+                "time",
+                "command",
+                "builtin",
+                "then",
+                "do",
+                "!",
+                "setsid",
+                "tini",
+                "dumb-init",
+            ):
                 del words[0]
                 while words and words[0].text in ("--", "-g", "-s", "-p", "-a", "-c", "-l"):
                     del words[0]
@@ -398,8 +450,28 @@ def _brief(text: str) -> str:
 
 
 _BARE = frozenset(
-    "--rm --init --detach --interactive --tty --privileged --read-only --publish-all --no-healthcheck --quiet "
-    "--oom-kill-disable --sig-proxy --disable-content-trust --replace --tls-verify --no-hosts --rmi --systemd".split()
+    # fmt: off
+    (
+        "--rm",
+        "--init",
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--privileged",
+        "--read-only",
+        "--publish-all",
+        "--no-healthcheck",
+        "--quiet",
+        "--oom-kill-disable",
+        "--sig-proxy",
+        "--disable-content-trust",
+        "--replace",
+        "--tls-verify",
+        "--no-hosts",
+        "--rmi",
+        "--systemd",
+    )
+    # fmt: on
 )
 _BARE_LETTERS = frozenset("itdPq")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping as Dictionary
+from collections.abc import Iterator
+from collections.abc import Mapping as Dictionary
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def launches(document: Node, reader: Reader, beside: Beside) -> Iterator[Found]:
     if services is None:
         return
     known = _env_file(base / ".env") if base is not None else {}
-    known |= {name: value for name, value in reader.answers.items()}
+    known |= reader.answers
     for name, (key, service) in services.pairs.items():
         if isinstance(service, Mapping):
             yield from _service(name, key, service, services, reader, known, base)
@@ -96,8 +97,8 @@ def _environment(service: Mapping, known: Dictionary[str, str], base: Path | Non
             for name, value in _env_file(base / path.text).items():
                 found[name] = path.passage.replaced(value)
     given = service.get("environment")
-    for name, value in containers.environment(given).items():
-        found[name] = interpolated(value, known)
+    for name, written in containers.environment(given).items():
+        found[name] = interpolated(written, known)
     if isinstance(given, Sequence):
         for item in given.items:
             if isinstance(item, Scalar) and "=" not in item.text:

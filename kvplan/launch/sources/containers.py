@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping as Dictionary, Sequence as List
+from collections.abc import Iterator
+from collections.abc import Mapping as Dictionary
+from collections.abc import Sequence as List
 
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import gpus
@@ -79,9 +81,9 @@ def environment(node: Node | None) -> dict[str, Passage]:
     elif isinstance(node, Sequence):
         for item in node.items:
             if isinstance(item, Mapping):
-                key, value = item.get("name"), item.get("value")
-                if isinstance(key, Scalar):
-                    _set(found, key.text, key, value)
+                named = item.scalar("name")
+                if named is not None:
+                    _set(found, named.text, named, item.get("value"))
             elif isinstance(item, Scalar) and "=" in item.text:
                 name = item.text.partition("=")[0]
                 found[name] = item.passage.cut(len(name) + 1, len(item.text))
@@ -103,7 +105,7 @@ def image(node: Node | None) -> Passage | None:
         return templated(node.passage)
     if isinstance(node, Mapping):
         parts = [part for part in (node.scalar("registry"), node.scalar("repository") or node.scalar("name")) if part]
-        if not parts or node.scalar("repository") is None and node.scalar("name") is None:
+        if not parts or (node.scalar("repository") is None and node.scalar("name") is None):
             return None
         named = join([part.passage for part in parts], "/")
         tag = node.scalar("tag")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from kvplan.launch.found import Found
+from kvplan.launch.found import Found, FoundLaunch
 from kvplan.launch.passages import Passage, Source, join
 from kvplan.launch.sources import images
 from kvplan.launch.sources.commands import Container, Reader, container_launches, json_words
@@ -120,9 +120,7 @@ def _pairs(text: Passage, variables: dict[str, Passage], reader: Reader) -> dict
     return found
 
 
-def _instruction(
-    name: str, text: Passage, stage: _Stage, arguments: dict[str, Passage], reader: Reader
-) -> None:
+def _instruction(name: str, text: Passage, stage: _Stage, arguments: dict[str, Passage], reader: Reader) -> None:
     if name in ("ENV", "ARG"):
         if name == "ARG" and "=" not in text.text:
             key = text.text.strip()
@@ -164,6 +162,7 @@ def _launches(stage: _Stage, reader: Reader) -> Iterator[Found]:
     image = stage.image
     container = Container(image=image, command=stage.entry, arguments=stage.command, location=image)
     for found in container_launches(replace(reader, around=around), container):
-        if stage.release is not None and hasattr(found, "around"):
-            found = replace(found, around=replace(found.around, release=stage.release, release_reason=""))
-        yield found
+        if stage.release is not None and isinstance(found, FoundLaunch):
+            yield replace(found, around=replace(found.around, release=stage.release, release_reason=""))
+        else:
+            yield found

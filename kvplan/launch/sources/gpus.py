@@ -67,11 +67,14 @@ _INSTANCES: tuple[tuple[str, str, str], ...] = (
 """Beginning of the instance type, GPU, and how many of them one instance has (empty: by size)."""
 
 _KEYS = re.compile(
-    r"gpu|accelerator|instance-type|machine-type|node-type|instance_type|instancetype|vmsize|device|nvidia", re.IGNORECASE
+    r"gpu|accelerator|instance-type|machine-type|node-type|instance_type|instancetype|vmsize|device|nvidia",
+    re.IGNORECASE,
 )
 """Parts of label names behind which a GPU or an instance type may stand."""
 
-_DROPPED = re.compile(r"[-_ ]?(?:mega|tensor-core|shared|mig[-_ ]\S+|lovelace|hopper|ampere|blackwell)(?=$|[-_ ])", re.IGNORECASE)
+_DROPPED = re.compile(
+    r"[-_ ]?(?:mega|tensor-core|shared|mig[-_ ]\S+|lovelace|hopper|ampere|blackwell)(?=$|[-_ ])", re.IGNORECASE
+)
 
 
 def named_by(label: str, value: str) -> Hardware | None:

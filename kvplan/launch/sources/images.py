@@ -6,8 +6,12 @@ import re
 from dataclasses import dataclass
 
 _VERSION = re.compile(r"(?:^|[^0-9a-z.])v?(0\.\d{1,3}(?:\.\d{1,3})?(?:\.?(?:post|rc)\d+)?)(?=$|[^0-9.])", re.ASCII)
-_NO_SERVER = re.compile(r"router|proxy|bench|sim(?:ulator)?\b|sidecar|exporter|scheduler|gateway|frontend|production-stack")
-_OWN_VERSIONS = re.compile(r"lmcache|dynamo|vllm-runtime|llm-d|llmd|kserve|kuberay|aibrix|nvcr\.io/nvidia|rhaiis|rhoai|bitnami")
+_NO_SERVER = re.compile(
+    r"router|proxy|bench|sim(?:ulator)?\b|sidecar|exporter|scheduler|gateway|frontend|production-stack"
+)
+_OWN_VERSIONS = re.compile(
+    r"lmcache|dynamo|vllm-runtime|llm-d|llmd|kserve|kuberay|aibrix|nvcr\.io/nvidia|rhaiis|rhoai|bitnami"
+)
 """Makers whose tags count their own releases."""
 
 _PLATFORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -56,7 +60,9 @@ def read(name: str) -> Image:
     return Image(name, True, None, reason, platform)
 
 
-_REQUIREMENT = re.compile(r"vllm(?:\[[\w, -]*\])?\s*==\s*(\d+(?:\.\d+)*(?:\.?(?:post|rc|dev)\d+)?)(?:\+[\w.]+)?", re.ASCII)
+_REQUIREMENT = re.compile(
+    r"vllm(?:\[[\w, -]*\])?\s*==\s*(\d+(?:\.\d+)*(?:\.?(?:post|rc|dev)\d+)?)(?:\+[\w.]+)?", re.ASCII
+)
 
 
 def required(word: str) -> str | None:

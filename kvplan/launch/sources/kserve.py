@@ -36,7 +36,8 @@ def is_used(document: Node, beside: Beside) -> bool:
         return False
     name = document.text("metadata", "name")
     return any(
-        is_inference_service(other) and isinstance(other, Mapping)
+        is_inference_service(other)
+        and isinstance(other, Mapping)
         and other.text("spec", "predictor", "model", "runtime") == name
         for other in beside.documents
     )
@@ -108,7 +109,9 @@ def _without_runtime(
 ) -> FoundLaunch:
     """The words go to a runtime that the cluster has."""
     format_name = model.text("modelFormat", "name").lower()
-    runtime = model.text("runtime") or ("huggingfaceserver" if format_name == "huggingface" else "the cluster's runtime")
+    runtime = model.text("runtime") or (
+        "huggingfaceserver" if format_name == "huggingface" else "the cluster's runtime"
+    )
     at = typed.place(model)
     around = replace(around, release_reason=f"vLLM's release is that of {runtime}, which is not among what was scanned")
     named = any(word.text.split("=")[0].replace("_", "-") in ("--model-id", "--model") for word in own)

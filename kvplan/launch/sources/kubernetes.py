@@ -96,7 +96,9 @@ def _list(node: Sequence, place: _Place, maps: dict[str, dict[str, Passage]], ke
 def _starts(words: tuple[Passage, ...]) -> bool:
     """Whether a list of words is a command rather than a list of commands."""
     texts = [word.text for word in words]
-    return any(text.rpartition("/")[2] == "vllm" for text in texts[:-1]) or "vllm.entrypoints.openai.api_server" in texts
+    return (
+        any(text.rpartition("/")[2] == "vllm" for text in texts[:-1]) or "vllm.entrypoints.openai.api_server" in texts
+    )
 
 
 def _mapping(node: Mapping, place: _Place, maps: dict[str, dict[str, Passage]], key: str) -> Iterator[Found]:

@@ -154,9 +154,7 @@ def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found
                 spelling = " ".join(module.at(keyword.value).text.split())[:60]
                 flag = f"--{keyword.arg.replace('_', '-')}="
                 whole = place.replaced(flag + spelling)
-                options.append(
-                    Passage(whole.text, whole.file, whole.runs, ((len(flag), spelling),))
-                )
+                options.append(Passage(whole.text, whole.file, whole.runs, ((len(flag), spelling),)))
             else:
                 options += option_words(keyword.arg, known[0], place)
     around = replace(reader.around, kind="Python", name=f"{name}(…)")

@@ -78,7 +78,9 @@ def _launch(config: Mapping, reader: Reader) -> Iterator[Found]:
         release_reason="the config does not say which vLLM Ray runs",
     )
     engine = config.get("engine_kwargs")
-    words = ([] if model is None else [model]) + typed.fields(engine if isinstance(engine, Mapping) else None, ("model",))
+    words = ([] if model is None else [model]) + typed.fields(
+        engine if isinstance(engine, Mapping) else None, ("model",)
+    )
     if isinstance(source, Scalar):
         yield FoundLaunch(entry=Entry.SERVE, words=tuple(words), location=config.location, around=around)
     else:

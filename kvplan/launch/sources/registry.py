@@ -69,7 +69,9 @@ def _yaml(source: Source, reader: Reader, base: Path | None) -> Iterator[Found]:
     if problem is not None:
         reason = problem.reason
         if "{{" in source.text:
-            reason = "a Go template, not YAML: scan the output of `helm template` instead (`helm template … | kvplan scan -`)"
+            reason = (
+                "a Go template, not YAML: scan what `helm template` makes of it (`helm template … | kvplan scan -`)"
+            )
         yield Unreadable(source.name, reason, problem.location)
 
 

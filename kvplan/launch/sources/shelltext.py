@@ -503,7 +503,7 @@ def _split_unknown(
     passage: Passage, found: list[Passage], current: list[Passage]
 ) -> tuple[list[Passage], list[Passage]]:
     """A value with unknown parts, divided at its blanks outside them."""
-    marks = {offset: name for offset, name in passage.unknown}
+    marks = dict(passage.unknown)
     if list(marks) == [0] and passage.text and marks[0].replace(" ", "") == passage.text.replace(" ", ""):
         return found, [*current, passage]
     for position, piece in enumerate(passage.split()):

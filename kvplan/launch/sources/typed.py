@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping as Dictionary
+from collections.abc import Iterable
+from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,9 +27,12 @@ class Beside:
         """The resource of one of these kinds and this name."""
         wanted = frozenset(kinds)
         for document in self.documents:
-            if isinstance(document, Mapping) and document.text("kind") in wanted:
-                if document.text("metadata", "name") == name:
-                    return document
+            if (
+                isinstance(document, Mapping)
+                and document.text("kind") in wanted
+                and document.text("metadata", "name") == name
+            ):
+                return document
         return None
 
 

@@ -27,8 +27,8 @@ def pair(prefill: Plan, decode: Plan) -> Iterator[Finding]:
         rule=CODE,
         severity=Severity.ERROR,
         message=(
-            f"the hybrid KV cache manager is {_state(first)} for prefill and {_state(second)} for decode: blocks cannot "
-            "be handed over"
+            f"the hybrid KV cache manager is {_state(first)} for prefill and {_state(second)} for decode: blocks "
+            "cannot be handed over"
         ),
         options=("--disable-hybrid-kv-cache-manager",),
         fix="give --disable-hybrid-kv-cache-manager to both or to neither",
