@@ -6,7 +6,7 @@ way, and a finding must still point at its place in the file.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -45,10 +45,9 @@ class Passage:
         """The part from `start` to `end`."""
         end = min(end, len(self.text))
         first = max(bisect_right(self.runs, start, key=_offset) - 1, 0)
+        last = max(bisect_left(self.runs, end, key=_offset), first + 1)
         runs: list[Run] = []
-        for offset, line, column in self.runs[first:]:
-            if offset >= end and runs:
-                break
+        for offset, line, column in self.runs[first:last]:
             if offset < start:
                 runs.append((0, line, column + start - offset))
             else:

@@ -181,10 +181,14 @@ def launches(text: Text, answers: Answers) -> FileResult:
     kind = kind_of(text.source.name) or _content_kind(text.source.text)
     found: dict[object, Found] = {}
     around = Surroundings(kind=kind)
-    for one in registry.read(kind, text.source, around, answers, text.base):
-        key = _identity(one)
-        if key not in found or _knows_more(one, found[key]):
-            found[key] = one
+    try:
+        for one in registry.read(kind, text.source, around, answers, text.base):
+            key = _identity(one)
+            if key not in found or _knows_more(one, found[key]):
+                found[key] = one
+    except RecursionError:
+        deep = Unreadable(text.source.name, "nested too deeply to be followed")
+        found[_identity(deep)] = deep
     ordered = sorted(found.values(), key=_position)
     return FileResult(text.source.name, text.base, tuple(ordered))
 

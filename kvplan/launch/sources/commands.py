@@ -16,7 +16,7 @@ from kvplan.launch.options import all_flags
 from kvplan.launch.parser import Entry
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import images
-from kvplan.launch.sources.shelltext import Command, Script, Unparsed
+from kvplan.launch.sources.shelltext import MAX_COMMANDS, Command, Script, Unparsed
 
 MARKER = re.compile(
     r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S* -m vllm\b", re.ASCII
@@ -27,8 +27,8 @@ MAX_NESTING = 8
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
+# fmt: off
 _TALKERS = frozenset(
-    # fmt: off
     (
         "echo",
         "printf",
@@ -70,8 +70,8 @@ _TALKERS = frozenset(
         "curl",
         "wget",
     )
-    # fmt: on
 )
+# fmt: on
 """Programs whose words are no command, whatever they hold."""
 _MODULES: Mapping[str, Entry] = {
     "vllm.entrypoints.openai.api_server": Entry.MODULE,
@@ -142,6 +142,8 @@ class Reader:
         """Every launch of a shell text."""
         if script is None:
             script = self._called(())
+            # What a script file is called with is its caller's business.
+            del script.variables["@"]
         if self.depth > MAX_NESTING:
             yield Unreadable(text.file, "commands within commands are nested too deeply", text.location)
             return
@@ -160,6 +162,10 @@ class Reader:
             for found in reader.command(command):
                 launches += 1
                 yield found
+        if script.budget[0] <= 0:
+            yield Unreadable(
+                text.file, f"more than {MAX_COMMANDS:,} commands: the rest was not followed", text.location
+            )
         marked = [passage for passage in broken if MARKER.search(passage.text)]
         if marked and not launches:
             yield Unreadable(text.file, "the shell text around this launch has a syntax error", marked[0].location)
@@ -449,8 +455,8 @@ def _brief(text: str) -> str:
     return flat if len(flat) <= 60 else f"{flat[:57]}…"
 
 
+# fmt: off
 _BARE = frozenset(
-    # fmt: off
     (
         "--rm",
         "--init",
@@ -471,8 +477,8 @@ _BARE = frozenset(
         "--rmi",
         "--systemd",
     )
-    # fmt: on
 )
+# fmt: on
 _BARE_LETTERS = frozenset("itdPq")
 
 

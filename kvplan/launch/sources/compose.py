@@ -180,6 +180,8 @@ def interpolated(passage: Passage, known: Dictionary[str, str], depth: int = 0) 
         pieces.append(_value(whole, inner, known, depth, match.end() - match.start()))
         at = end
     pieces.append(passage.cut(at, len(text)))
+    if sum(len(piece.text) for piece in pieces) > containers.MAX_TEXT:
+        return passage.marked("a value that grows without end")
     return join([piece for piece in pieces if piece.text] or [passage.cut(0, 0)])
 
 

@@ -13,7 +13,10 @@ from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
 from kvplan.launch.values import Hardware
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
-_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+
+MAX_TEXT = 200_000
+"""Characters of a value once variables in it are replaced."""
 
 GPU_RESOURCES = ("nvidia.com/gpu", "gpu", "nvidia.com/gpu.shared", "nvidia.com/pgpu")
 
@@ -69,6 +72,8 @@ def expanded(passage: Passage, environment: Dictionary[str, Passage]) -> Passage
     if not pieces:
         return passage
     pieces.append(passage.cut(at, len(passage.text)))
+    if sum(len(piece.text) for piece in pieces) > MAX_TEXT:
+        return passage.marked("a value that grows without end")
     return join([piece for piece in pieces if piece.text] or [passage.cut(0, 0)])
 
 

@@ -128,7 +128,7 @@ def _instruction(name: str, text: Passage, stage: _Stage, arguments: dict[str, P
                 stage.environment[key] = arguments[key]
             return
         stage.environment |= _pairs(text, {**arguments, **stage.environment}, reader)
-    elif name == "RUN":
+    elif name == "RUN" and "vllm" in text.text:
         for command in Script(dict(stage.environment)).commands(text):
             if isinstance(command, Command) and "install" in [word.text for word in command.words]:
                 pinned = [images.required(word.text) for word in command.words]

@@ -45,7 +45,7 @@ def launches(source: Source, reader: Reader, read: Readers) -> Iterator[Found]:
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
-    for token in MarkdownIt("commonmark").parse(source.text):
+    for token in MarkdownIt("commonmark").disable("inline").parse(source.text):
         if token.type != "fence" or token.map is None:
             continue
         language = (token.info.split() or [""])[0].strip("{}.").lower()

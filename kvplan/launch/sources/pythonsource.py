@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from kvplan.launch.found import Found, FoundLaunch, Unreadable
-from kvplan.launch.options import all_flags
+from kvplan.launch.options import lifetime_of
 from kvplan.launch.parser import Entry
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.sources.commands import MARKER, Reader
@@ -185,7 +185,7 @@ def option_words(name: str, value: object, place: Passage) -> list[Passage]:
         if value:
             return [place.replaced(flag)]
         opposite = f"--no-{flag[2:]}"
-        return [place.replaced(opposite)] if opposite in all_flags() else []
+        return [place.replaced(opposite)] if lifetime_of(opposite) is not None else []
     if isinstance(value, list | tuple):
         return [place.replaced(flag), *(place.replaced(str(item)) for item in value)] if value else []
     if isinstance(value, dict):

@@ -24,6 +24,13 @@ MAX_ROUNDS = 50
 MAX_DEPTH = 150
 """Nesting of syntax that is followed."""
 
+MAX_COMMANDS = 5_000
+"""Commands of one text that are followed, rounds of loops counted each time."""
+MAX_WORDS = 5_000
+"""Words of one command."""
+MAX_TEXT = 100_000
+"""Characters of a word or a variable; one that grows beyond is not known."""
+
 Value = Passage | tuple[Passage, ...]
 """A variable: text, or the elements of an array."""
 
@@ -56,11 +63,12 @@ class Script:
     variables: dict[str, Value] = field(default_factory=dict)
     exported: set[str] = field(default_factory=set)
     answers: Mapping[str, str] = field(default_factory=dict)
-    depth: int = 0
+    budget: list[int] = field(default_factory=lambda: [MAX_COMMANDS])
+    """Commands left to follow, shared with every copy."""
 
     def copy(self) -> Script:
         """The same state, to be changed on its own."""
-        return Script(dict(self.variables), set(self.exported), self.answers, self.depth)
+        return Script(dict(self.variables), set(self.exported), self.answers, self.budget)
 
     def commands(self, text: Passage) -> Iterator[Command | Unparsed]:
         """The commands of `text` in the order in which they stand; assignments change this script's variables."""
@@ -104,6 +112,7 @@ class _Run:
         self._script = script
         self._text = text
         self._bytes = text.text.encode("utf-8", "surrogatepass")
+        self._nesting = 0
         self._offsets: list[int] | None = None
         if len(self._bytes) != len(text.text):
             offsets, at = [], 0
@@ -132,11 +141,15 @@ class _Run:
 
     def _statement(self, node: Node, depth: int) -> Iterator[Command | Unparsed]:
         kind = node.type
+        if self._script.budget[0] <= 0:
+            return
         if depth > MAX_DEPTH:
             yield Unparsed(self._of(node))
         elif kind == "ERROR":
             yield Unparsed(self._of(node))
             yield from self._children(node, depth)
+        elif kind == "command" and node.named_child_count > MAX_WORDS:
+            yield Unparsed(self._of(node))
         elif kind == "command":
             yield from self._command(node, None, None)
         elif kind == "redirected_statement":
@@ -265,6 +278,8 @@ class _Run:
         value = self._value(value_node, node)
         if any(child.type == "+=" for child in node.children):
             value = _appended(self._script.variables.get(name), value)
+        if _length(value) > MAX_TEXT:
+            value = None
         if value is None:
             self._script.variables.pop(name, None)
         else:
@@ -309,6 +324,7 @@ class _Run:
     # Commands
 
     def _command(self, node: Node, heredoc: Passage | None, target: str | None) -> Iterator[Command]:
+        self._script.budget[0] -= 1
         words: list[Passage] = []
         local: dict[str, Passage] = {}
         for child in node.named_children:
@@ -365,10 +381,16 @@ class _Run:
         return found
 
     def _fragments(self, node: Node, quoted: bool = False) -> list[_Fragment]:
-        kind = node.type
-        make = _FRAGMENTS.get(kind)
+        make = _FRAGMENTS.get(node.type)
+        if make is not None and self._nesting > MAX_DEPTH:
+            return self._unknown(node, quoted)
         if make is not None:
-            return make(self, node, quoted)
+            self._nesting += 1
+            fragments = make(self, node, quoted)
+            self._nesting -= 1
+            if sum(_length(one.passage if one.fields is None else one.fields) for one in fragments) > MAX_TEXT:
+                return [_Fragment(self._cut(node.start_byte, node.start_byte + 1).marked("a word without end"))]
+            return fragments
         return [_Fragment(self._unescaped(node.start_byte, node.end_byte, quoted))]
 
     def _raw(self, node: Node, _quoted: bool) -> list[_Fragment]:
@@ -512,6 +534,12 @@ def _split_unknown(
             current = []
         current = [*current, piece]
     return found, current
+
+
+def _length(value: Value | None) -> int:
+    if isinstance(value, tuple):
+        return sum(len(item.text) + 1 for item in value)
+    return 0 if value is None else len(value.text)
 
 
 def _appended(before: Value | None, value: Value | None) -> Value | None:

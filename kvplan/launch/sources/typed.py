@@ -8,7 +8,7 @@ from collections.abc import Mapping as Dictionary
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvplan.launch.options import all_flags
+from kvplan.launch.options import lifetime_of
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources import containers
 from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
@@ -52,7 +52,7 @@ def option(flag: str, node: Node | None) -> list[Passage]:
             opposite = f"--no-{flag[2:]}"
             if node.boolean:
                 return [at.replaced(flag)]
-            return [at.replaced(opposite)] if opposite in all_flags() else []
+            return [at.replaced(opposite)] if lifetime_of(opposite) is not None else []
         value = containers.templated(node.passage)
         return [at.replaced(flag), value]
     if isinstance(node, Sequence):

@@ -16,7 +16,7 @@ from kvplan.launch.passages import Passage, Source
 from kvplan.launch.values import Location
 
 MAX_DEPTH = 100
-MAX_WEIGHT = 500_000
+MAX_WEIGHT = 200_000
 """Nodes of a document, those behind an alias as often as it is used."""
 
 
@@ -192,6 +192,7 @@ class _Builder:
         self._open: list[_Open] = []
         self._anchors: dict[str, Node] = {}
         self._names: dict[str, str] = {}
+        self._count = 0
 
     def take(self, event: Any) -> Node | None:
         """One event; the document's root when it is complete."""
@@ -223,6 +224,9 @@ class _Builder:
         raise YamlProblem(f"the anchor {event.anchor[:40]!r} is not defined", place)
 
     def _add(self, node: Node, anchor: str | None) -> Node | None:
+        self._count += 1
+        if self._count > MAX_WEIGHT:
+            raise YamlProblem(f"more than {MAX_WEIGHT:,} values", self._source.location(node.start))
         if anchor is not None:
             self._anchors[anchor] = node
         if not self._open:
