@@ -15,6 +15,7 @@ from kvplan.cli.words import Words, words_of
 from kvplan.errors import InputError
 
 if TYPE_CHECKING:
+    from kvplan.checkpoint.values import Checkpoint
     from kvplan.engine.values import Plan
     from kvplan.launch.values import Launch
     from kvplan.report.values import Report
@@ -91,7 +92,23 @@ def plan_of(question: Asked) -> Plan:
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
     )
-    return plan(checkpoint, launch)
+    return plan(checkpoint, launch, draft=_draft_of(launch, checkpoint.reference, offline=question.offline))
+
+
+def _draft_of(launch: Launch, target: str, *, offline: bool) -> Checkpoint | None:
+    """The draft model that --speculative-config names; the target's own files where a draft in them is asked for
+    and --hf-overrides changed what was read, because vLLM does not apply them to the draft."""
+    from kvplan.checkpoint.load import STDIN, load
+    from kvplan.engine.speculation.wanted import draft_reference
+
+    named = draft_reference(launch)
+    if named is None:
+        overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
+        return load(target, offline=offline) if overridden and target != STDIN else None
+    try:
+        return load(named, offline=offline)
+    except InputError as error:
+        raise InputError(f"--speculative-config: the draft model: {error}") from None
 
 
 def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:

@@ -11,6 +11,7 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
+from kvplan.engine import state_blocks
 from kvplan.engine.backends.blocks import (
     is_ssm,
     kernel_block_sizes,
@@ -30,6 +31,7 @@ from kvplan.engine.stop import stop
 from kvplan.engine.values import BlockSizeStep, Stage
 from kvplan.history import backends as backend_history
 from kvplan.history import blocks
+from kvplan.history import state as state_history
 from kvplan.releases import Release
 
 DEFAULT_BLOCK_SIZE = 16
@@ -44,6 +46,10 @@ class BlockSize:
     steps: tuple[BlockSizeStep, ...]
     shared_page_bytes: int | None = None
     """The page (bytes) that sliding-window layers are padded to once a skip list aligned the block size."""
+    state_block_size: int | None = None
+    """Tokens between two states of one request."""
+    state_page_padded: int | None = None
+    """The page (bytes) that states are padded to."""
 
 
 def config_time_backend(geometry: ModelGeometry, config: EngineConfig) -> EngineConfig:
@@ -60,7 +66,7 @@ def _config_time_query(geometry: ModelGeometry, config: EngineConfig) -> Backend
         capability=config.hardware.capability,
         head_size=geometry.head_size,
         dtype=config.model_dtype,
-        block_size=config.user_block_size,
+        block_size=config.block_size_at_selection,
         use_mla=geometry.use_mla,
         requested=config.attention_backend,
         latent=latent,
@@ -77,39 +83,69 @@ def choose(
     release = config.release
     settled = mla_config_time(_config_time_query(geometry, config), release)
     if settled is not None:
-        return BlockSize(settled.block_size, _config_time_steps(config, settled.block_size))
+        return BlockSize(
+            settled.block_size,
+            _config_time_steps(config, settled.block_size),
+            state_block_size=config.state.block_size,
+            state_page_padded=config.state.page_padded,
+        )
     queries = _distinct_backends(layers, cache_dtype)
     steps: list[BlockSizeStep] = []
     if config.user_block_size is not None:
         size = config.user_block_size
         steps.append(BlockSizeStep(block_size=size, cause="user", text=f"--block-size {size}"))
+        raised = config.state.attention_block_size
+        if raised is not None and raised != size:
+            size = raised
+            steps.append(_state_step(size))
     else:
         size = DEFAULT_BLOCK_SIZE
-        if queries:
+        reset = geometry.is_hybrid and release.has(state_history.HYBRID_BLOCK_RESET)
+        if queries and not reset:
             size = _preferred(queries, release)
         names = "/".join(name for name, _ in queries[: None if _asks_all(release) else 1])
         steps.append(
             BlockSizeStep(
                 block_size=size,
                 cause="default" if size == DEFAULT_BLOCK_SIZE else "backend",
-                text=f"preferred by {names}" if queries else "vLLM's default",
+                text=f"preferred by {names}" if queries and not reset else "vLLM's default",
                 behaviour=blocks.BLOCK_SIZE_SHARED_BY_ALL_BACKENDS if len(queries) > 1 and _asks_all(release) else None,
             )
         )
-    if not queries or not config.skip_tokens or not release.has(blocks.SKIP_LIST_ALIGNS_BLOCK_SIZE):
-        return BlockSize(size, tuple(steps))
-    aligned, shared_page = _align_for_skip_list(size, queries[0], geometry, config, split, cache_dtype)
-    if aligned != size:
-        steps.append(
-            BlockSizeStep(
-                block_size=aligned,
-                cause="skip_alignment",
-                text="raised so that a quantised page covers an unquantised one (a skip list is given)",
-                behaviour=blocks.SKIP_LIST_ALIGNS_BLOCK_SIZE,
-            )
+    before = size
+    state_block, state_page = config.state.block_size, config.state.page_padded
+    if geometry.is_hybrid and queries and not release.has(state_history.HYBRID_BLOCK_AT_CONFIG_TIME):
+        hybrid = state_blocks.once_built(size, layers, queries, geometry, config, split, cache_dtype)
+        size, state_block, state_page = hybrid.block_size, hybrid.state_block_size, hybrid.page_padded
+        steps += hybrid.steps
+    shared_page = None
+    if queries and config.skip_tokens and release.has(blocks.SKIP_LIST_ALIGNS_BLOCK_SIZE):
+        aligned, shared_page = _align_for_skip_list(
+            size, queries[0], geometry, config, split, cache_dtype, state_page or 0
         )
-        _check_aligned(aligned, queries, release)
-    return BlockSize(aligned, tuple(steps), shared_page)
+        if aligned != size:
+            steps.append(
+                BlockSizeStep(
+                    block_size=aligned,
+                    cause="skip_alignment",
+                    text="raised so that a quantised page covers an unquantised one (a skip list is given)",
+                    behaviour=blocks.SKIP_LIST_ALIGNS_BLOCK_SIZE,
+                )
+            )
+        size = aligned
+        state_page = state_page if state_page is None or shared_page is None else shared_page
+    if size != before:
+        _check_aligned(size, queries, release)
+    return BlockSize(size, tuple(steps), shared_page, state_block, state_page)
+
+
+def _state_step(size: int) -> BlockSizeStep:
+    return BlockSizeStep(
+        block_size=size,
+        cause="state_alignment",
+        text="raised so that an attention page covers a state",
+        behaviour=state_history.HYBRID_BLOCK_AT_CONFIG_TIME,
+    )
 
 
 def _config_time_steps(config: EngineConfig, size: int) -> tuple[BlockSizeStep, ...]:
@@ -117,6 +153,10 @@ def _config_time_steps(config: EngineConfig, size: int) -> tuple[BlockSizeStep, 
     steps = []
     if asked is not None:
         steps.append(BlockSizeStep(block_size=asked, cause="user", text=f"--block-size {asked}"))
+    raised = config.state.attention_block_size
+    if raised is not None and raised != asked:
+        steps.append(_state_step(raised))
+        asked = raised
     if asked != size:
         settled = size != DEFAULT_BLOCK_SIZE or asked is not None
         steps.append(
@@ -174,12 +214,13 @@ def _align_for_skip_list(
     config: EngineConfig,
     split: Split,
     cache_dtype: str,
+    state_page: int = 0,
 ) -> tuple[int, int | None]:
-    """(block size, shared page bytes) once a skip list is in play.
+    """(block size, shared page bytes) once a skip list is in play; `state_page` is what states were padded to.
 
     With p bytes a token for the launch's cache dtype and q for the model's own, both priced with the model-level
     heads and head size as a key and a value: nothing happens if p = q. Else the block grows, in units of the
-    larger of the block size and the smallest kernel block s, until p * block >= q * s.
+    larger of the block size and the smallest kernel block s, until p * block >= q * s (and covers a padded state).
     DeepSeek MLA, fp8: p = 2 * 576, q = 2 * 1,152, s = 64: 64 tokens become 128.
     """
     name, query = first
@@ -197,7 +238,7 @@ def _align_for_skip_list(
         return size, None
     kernel = min(smallest(each) for each in kernel_block_sizes(name, config.release, query))
     unit = max(kernel, size)
-    aligned = max(size, unit * ceil_div(unquantised * kernel, unit * primary))
+    aligned = max(size, unit * ceil_div(max(unquantised * kernel, state_page), unit * primary))
     return aligned, aligned * primary
 
 

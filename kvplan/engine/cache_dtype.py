@@ -24,6 +24,8 @@ class ResolvedCacheDtype:
 
     cache_dtype: str
     steps: tuple[Step, ...]
+    draft_keeps_auto: bool = False
+    """Whether a draft that is not the model's own MTP module stays at `auto`."""
 
 
 def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> ResolvedCacheDtype:
@@ -77,9 +79,10 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
             "dtype_mismatch",
             f'kv_cache_dtype="{current}" is incompatible with dtype="{config.model_dtype}". '
             f"Please set `--kv-cache-dtype` to `auto` or `{config.model_dtype}`.",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": current, "model_dtype": config.model_dtype},
         )
-    return ResolvedCacheDtype(current, tuple(steps))
+    return ResolvedCacheDtype(current, tuple(steps), hooked is not None and hooked.draft_keeps_auto)
 
 
 def _check_nvfp4(cache_dtype: str, release: Release) -> None:

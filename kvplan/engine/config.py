@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary
+from kvplan.engine import boundary, context_parallel, state_options
+from kvplan.engine.checks import backend_names, bounds, executors, quantisation
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.speculation import running
+from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import capacity
+from kvplan.history import capacity, parallel, state
+from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
@@ -41,13 +45,14 @@ _LENGTH_KEYS = (
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
 
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
+_TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
+"""Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 
-_NOT_EMULATED = {
-    "speculative_config": "speculative decoding (its draft layers own caches too)",
-    "spec_method": "speculative decoding (its draft layers own caches too)",
-    "spec_model": "speculative decoding (its draft layers own caches too)",
-}
+ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+BATCHED_DP_TOKENS = 256
+"""Tokens a batch where experts work on batches of fixed size."""
+BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +84,44 @@ class EngineConfig:
     attention_backend: str | None
     flash_attn_version: int | None
     quantization: str | None
+    quantization_method: str | None
+    """The method the run ends up with: the checkpoint's, or what claims it."""
+    expert_parallel: bool
     kv_connector: bool
     batch_invariant: bool
+    decode_context_parallel: int
+    prefill_context_parallel: int
     cache_layout_wish: str | None
     pipeline_partition: str | None
+    speculation: Speculation | None = None
+    state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
+
+    @property
+    def block_size_at_selection(self) -> int | None:
+        """The block size (tokens) that backends are asked about: the operator's, raised over a hybrid's state where
+        that happens while the config is checked."""
+        raised = self.state.attention_block_size
+        if raised is None or (self.user_block_size is None and self.release.has(state.HYBRID_BLOCK_RESET)):
+            return self.user_block_size
+        return raised
+
+    @property
+    def num_speculative_tokens(self) -> int:
+        """Tokens that a step speculates, 0 without speculative decoding."""
+        return 0 if self.speculation is None else self.speculation.tokens
+
+    @property
+    def retained_tokens(self) -> int:
+        """Tokens below their window that sliding layers keep for drafts of several MTP modules."""
+        if self.speculation is None or not self.release.has(speculative.EXTRA_TOKENS_RETAINED):
+            return 0
+        return self.speculation.extra_retained_tokens
+
+    @property
+    def context_shards(self) -> int:
+        """Ranks that share the tokens of one request."""
+        return context_parallel.shards(self.decode_context_parallel, self.prefill_context_parallel, self.release)
 
     @property
     def in_flight_tokens(self) -> int:
@@ -93,10 +131,11 @@ class EngineConfig:
         return self.max_num_batched_tokens
 
 
-def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> EngineConfig:
+def validate(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, speculation: Speculation | None = None
+) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
-    _refuse_unemulated(launch)
     steps: list[Step] = []
     cache_dtype = _cache_dtype(launch)
     skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
@@ -104,10 +143,21 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
+    bounds.check(launch, bounds.MODEL_BOUNDS)
     max_model_len, length_cause = _max_model_len(checkpoint, launch)
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
+    method = quantisation.verify(checkpoint, launch)
+    bounds.check_length(launch, max_model_len)
+    bounds.check(launch, bounds.ENGINE_BOUNDS)
+    bounds.check_data_parallel(launch)
+    bounds.check_tensor_division(launch)
+    tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
+    context = context_parallel.sizes(launch)
+    bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    bounds.check(launch, bounds.SCHEDULER_BOUNDS)
+    running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
             Stage.OPTIONS,
@@ -117,9 +167,24 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
             option="--max-num-batched-tokens",
         )
     )
-    pipeline = _positive(launch, "pipeline_parallel_size")
-    runner = _model_runner(launch, checkpoint, geometry)
-    async_scheduling = _async_scheduling(launch, geometry)
+    prefix_caching = _prefix_caching(launch, geometry)
+    states = state_options.resolve(
+        checkpoint,
+        launch,
+        geometry,
+        prefix_caching=prefix_caching,
+        max_model_len=max_model_len,
+        user_block_size=_value(launch, "block_size"),
+        speculative_tokens=0 if speculation is None else speculation.tokens,
+    )
+    steps += states.steps
+    runner = _model_runner(launch, checkpoint, geometry, speculation, pipeline)
+    async_scheduling = _async_scheduling(launch, geometry, speculation, runner, states.cache_mode)
+    limit = _draft_limit(speculation, runner, release)
+    if limit is not None and limit < max_model_len:
+        max_model_len = limit
+        cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
+        steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(limit), cause, option="--speculative-config"))
     concurrent = _concurrent_batches(async_scheduling, runner, pipeline)
     steps.append(
         Step(
@@ -140,13 +205,13 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         auto_fit=_value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
-        prefix_caching=_prefix_caching(launch, geometry),
+        prefix_caching=prefix_caching,
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
-        hybrid_manager_disabled=_hybrid_manager_disabled(launch),
+        hybrid_manager_disabled=_hybrid_manager_disabled(launch, checkpoint),
         sliding_window=geometry.model_sliding_window,
-        tensor_parallel=_positive(launch, "tensor_parallel_size"),
+        tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         data_parallel=_positive(launch, "data_parallel_size"),
         gpu_memory_utilization=float(_value(launch, "gpu_memory_utilization")),
@@ -155,12 +220,25 @@ def validate(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) ->
         attention_backend=_attention_option(launch, "backend"),
         flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
+        quantization_method=method,
+        expert_parallel=bool(_value(launch, "enable_expert_parallel")),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        decode_context_parallel=context.decode,
+        prefill_context_parallel=context.prefill,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
+        speculation=speculation,
+        state=states,
         steps=tuple(steps),
     )
+
+
+def _speculative_tokens(launch: Launch) -> int:
+    """`num_speculative_tokens` of the speculative config, 0 without one."""
+    wished = launch.get("speculative_config")
+    tokens = wished.get("num_speculative_tokens") if isinstance(wished, Mapping) else None
+    return tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else 0
 
 
 def _value(launch: Launch, name: str) -> Any:
@@ -182,18 +260,6 @@ def _positive(launch: Launch, name: str) -> int:
     return size
 
 
-def _refuse_unemulated(launch: Launch) -> None:
-    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name, what in _NOT_EMULATED.items():
-        if launch.get(name) is not None:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag}: kvplan does not emulate {what} yet; leave the option out to plan the rest")
-    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
-        if (launch.get(name) or 1) != 1:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} {launch.get(name)}: kvplan does not emulate context parallelism yet")
-
-
 def _cache_dtype(launch: Launch) -> str:
     value = str(_value(launch, "kv_cache_dtype"))
     accepted = known(launch.release)
@@ -202,6 +268,7 @@ def _cache_dtype(launch: Launch) -> str:
             Stage.OPTIONS,
             "invalid_value",
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
     return value
@@ -257,6 +324,7 @@ def _model_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry
                 Stage.OPTIONS,
                 "invalid_value",
                 f"The model type {checkpoint.model_type!r} does not support float16.",
+                exception="ValidationError",
                 facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
             )
         return asked
@@ -350,9 +418,29 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                exception="ValidationError",
                 facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
+
+
+def _draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:
+    """The longest request that the draft takes, where that bounds the target's (0.33.0, V2 runner).
+
+    Drafts that share the target's positions are stretched where their rope only sizes a table.
+    """
+    if speculation is None or speculation.checkpoint is None or runner != "V2":
+        return None
+    if not release.has(speculative.LENGTH_LIMITED_BY_DRAFT):
+        return None
+    text = speculation.checkpoint.text_config
+    ropes = [str(rope.get("rope_type", rope.get("type", "default"))) for rope in _rope_parameters(text)]
+    if speculation.method != "draft_model" and all(rope in _TABLE_ONLY_ROPE for rope in ropes):
+        return None
+    if speculation.max_model_len is not None:
+        return speculation.max_model_len
+    derived, _ = _derived_length(text, release, None)
+    return None if derived is None else int(derived)
 
 
 def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
@@ -363,6 +451,14 @@ def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     if hardware.memory_bytes >= 70 * GIB and "a100" not in hardware.device_name.lower() and not gb10:
         return 1
     return 0
+
+
+def _batched_dp_moe(launch: Launch) -> bool:
+    """Whether experts work on small fixed batches: data and expert parallelism over a batched all-to-all backend."""
+    if not launch.release.has(parallel.BATCHED_DP_TAKES_SMALL_BATCHES):
+        return False
+    batched = _value(launch, "all2all_backend") in BATCHED_ALL2ALL
+    return batched and bool(launch.get("enable_expert_parallel")) and (launch.get("data_parallel_size") or 1) > 1
 
 
 def _batch_cause(launch: Launch, hardware: Hardware) -> str:
@@ -376,10 +472,11 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
     release = launch.release
     tier = _large_gpu_tier(launch.hardware, release)
     asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
-    tokens = int(asked_tokens) if asked_tokens is not None else (2048, 8192, 16384)[tier]
+    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else (2048, 8192, 16384)[tier]
+    tokens = int(asked_tokens) if asked_tokens is not None else default
     seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
     chunked = _value(launch, "enable_chunked_prefill")
-    chunked = True if chunked is None else bool(chunked)
+    chunked = geometry.prefills_in_parts if chunked is None else bool(chunked)
     if launch.get("performance_mode") == "throughput":
         tokens *= 2 if asked_tokens is None else 1
         seqs *= 2 if asked_seqs is None else 1
@@ -391,11 +488,13 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
-    if tokens < max_model_len and not chunked:
+    bounds.check_batch_sizes(tokens, seqs)
+    if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     if tokens < seqs:
@@ -403,6 +502,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     return tokens, seqs
@@ -444,19 +544,27 @@ def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
     return any(name in listed for name in architectures)
 
 
-def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry) -> str:
-    """`V1` or `V2`: the environment decides, else the release's default for this model."""
+def _model_runner(
+    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
     if wish is not None:
         return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if running.forces_v2(speculation, release):
+        return "V2"
+    if running.keeps_v1(speculation, release, pipeline):
+        return "V1"
+    if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        return "V2"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.is_hybrid or _value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
@@ -466,15 +574,30 @@ def _model_runner(launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometr
     return "V1"
 
 
-def _async_scheduling(launch: Launch, geometry: ModelGeometry) -> bool:
-    """On unless switched off; pooling models and executors without support go without."""
+def _async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
     asked = launch.get("async_scheduling")
-    if asked is not None:
-        return bool(asked)
-    if geometry.runner_type != "generate":
-        return False
     executor = launch.get("distributed_executor_backend")
-    return executor in (None, "mp", "uni", "external_launcher", "ray")
+    supported = executor != "ray" or executors.ray_schedules_asynchronously(launch)
+    if asked and not supported:
+        raise executors.refusal(str(executor), launch.release)
+    hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
+    if asked is not None:
+        if asked and hindrance is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"Async scheduling is not supported with {hindrance}.",
+                exception="ValidationError",
+                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
+            )
+        return bool(asked)
+    return supported and geometry.runner_type == "generate" and hindrance is None
 
 
 def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> int:
@@ -491,13 +614,19 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    return not geometry.is_hybrid
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
 
 
-def _hybrid_manager_disabled(launch: Launch) -> bool:
+def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
     """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
     release = launch.release
     cause = None
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    allowed = launch.environment.get(ALLOW_CHUNKS, "1")
+    if chunks and allowed.strip().lower() in ("", "0", "false"):
+        cause = f"{ALLOW_CHUNKS}={allowed}"
     if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
         cause = "--kv-events-config"
     asked = launch.get("disable_hybrid_kv_cache_manager")
@@ -509,6 +638,7 @@ def _hybrid_manager_disabled(launch: Launch) -> bool:
             Stage.OPTIONS,
             "hybrid_manager",
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            exception="ValidationError",
             facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
         )
     return bool(asked)
@@ -527,5 +657,7 @@ def _attention_option(launch: Launch, key: str) -> Any:
                 "attention_backend and attention_config.backend are mutually exclusive",
                 facts={"option": "--attention-backend", "value": str(flag)},
             )
-        return flag if flag is not None else nested
+        asked = flag if flag is not None else nested
+        backend_names.check(asked, launch.release)
+        return asked
     return nested

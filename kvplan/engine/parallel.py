@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
-from kvplan.engine.values import Stage, StartupError, Step
-from kvplan.launch.values import Launch
+from kvplan.engine.values import Stage, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,16 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             "heads_not_divisible",
             f"Total number of attention heads ({geometry.num_attention_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
+            exception="ValidationError",
             facts={"heads": geometry.num_attention_heads, "tensor_parallel": tensor},
+        )
+    if config.expert_parallel and not geometry.is_moe:
+        raise stop(
+            Stage.PARALLEL,
+            "no_experts",
+            "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
+            exception="ValidationError",
+            facts={"option": "--enable-expert-parallel", "architecture": geometry.architecture},
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise stop(
@@ -56,7 +65,10 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             exception="NotImplementedError",
             facts={"architecture": geometry.architecture},
         )
-    counts = _stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
+    if not geometry.use_mla:
+        heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
+        context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
+    counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
     steps = []
     if tensor > 1:
@@ -83,24 +95,9 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     return Split(tensor, starts, tuple(steps))
 
 
-def too_few_gpus(config: EngineConfig, launch: Launch) -> StartupError | None:
-    """vLLM's refusal of more ranks than this machine has GPUs, where the launch says how many it has.
-
-    Source: `ParallelConfig.__post_init__` (config/parallel.py). Choosing an executor or several nodes skips it.
-    """
-    ranks, gpus = config.tensor_parallel * config.pipeline_parallel, launch.hardware.count
-    nodes = launch.get("nnodes")
-    if gpus is None or ranks <= gpus or (isinstance(nodes, int) and nodes > 1):
-        return None
-    if launch.get("distributed_executor_backend") is not None:
-        return None
-    message = f"World size ({ranks}) is larger than the number of available GPUs ({gpus}) in this node."
-    return StartupError(Stage.PARALLEL, "ValueError", message, "too_few_gpus", {"ranks": ranks, "gpus": gpus})
-
-
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
     """Model code asserts, without a text, that KV heads divide over ranks or ranks over KV heads."""
-    if layer.kind is not Kind.ATTENTION or not layer.num_kv_heads:
+    if layer.kind not in (Kind.ATTENTION, Kind.OWN) or not layer.num_kv_heads:
         return
     larger, smaller = max(layer.num_kv_heads, tensor), min(layer.num_kv_heads, tensor)
     if larger % smaller:
@@ -113,7 +110,7 @@ def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
         )
 
 
-def _stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
+def stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
     """Decoder layers of each pipeline stage: an equal share, the remainder from the last but one backwards."""
     if partition is not None:
         try:

@@ -6,14 +6,29 @@ every problem.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, views
+from kvplan.engine import (
+    block_size,
+    cache_dtype,
+    context_parallel,
+    grouping,
+    layers,
+    modelopt,
+    parallel,
+    state_blocks,
+    strides,
+    views,
+)
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.checks import bounds, quantisation, remote_code, weights
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -23,6 +38,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.spec_building import build_spec
 from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -38,7 +54,6 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -59,8 +74,11 @@ class _Progress:
     steps: list[Step] = field(default_factory=list)
 
 
-def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
+def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = None) -> Plan:
     """Emulate the start-up of `launch` for the model in `checkpoint`.
+
+    `draft` is the checkpoint of the draft model that --speculative-config names
+    (`speculation.wanted.draft_reference`); a draft that is part of the target needs none.
 
     Raises InputError where kvplan itself cannot go on (a layout it does not emulate, a field of the wrong type);
     whatever vLLM would refuse is the plan's outcome instead.
@@ -74,38 +92,59 @@ def plan(checkpoint: Checkpoint, launch: Launch) -> Plan:
         )
     if not progress.errors:
         try:
-            _run(checkpoint, launch, progress)
+            _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
     return _assemble(checkpoint, launch, progress)
 
 
-def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     modelopt.check(checkpoint, launch.release)
-    config = options.validate(checkpoint, launch, geometry)
+    speculation = settle(
+        checkpoint,
+        launch,
+        geometry,
+        draft=draft,
+        tensor_parallel=launch.get("tensor_parallel_size") or 1,
+        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+    )
+    config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    lacking = parallel.too_few_gpus(config, launch)
-    if lacking is not None:
-        # What else would go wrong is told as well.
-        progress.errors.append(lacking)
     resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
     progress.cache_dtype = resolved.cache_dtype
+    if resolved.draft_keeps_auto:
+        progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    with _noted(progress):
+        quantisation.check_support(
+            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
+        )
+    bounds.check_block_division(launch)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=False)
+    progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
         raise StartupStops(built.error)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=True)
     for rank in range(config.pipeline_parallel):
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
         size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
         progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+    for size in progress.sizes.values():
+        context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
+    progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
     progress.grouping = grouping.group(
         progress.specs,
         config.release,
@@ -114,6 +153,23 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+@contextmanager
+def _noted(progress: _Progress) -> Iterator[None]:
+    """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
+    try:
+        yield
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
+
+
+def _draft_at_auto(config: EngineConfig) -> EngineConfig:
+    """The config with the cache of a separate draft left at `auto`, which the target's hook sees to."""
+    speculation = config.speculation
+    if speculation is None or speculation.method == "mtp" or speculation.cache_dtype is not None:
+        return config
+    return replace(config, speculation=replace(speculation, cache_dtype="auto"))
 
 
 def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
@@ -125,16 +181,29 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+    pooler = launch.get("pooler_config")
     try:
-        return build_model(checkpoint, release)
+        return build_model(
+            checkpoint,
+            launch.release,
+            runner=launch.get("runner") or "auto",
+            convert=launch.get("convert") or "auto",
+            model_impl=launch.get("model_impl") or "auto",
+            mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
+            pooler=pooler if isinstance(pooler, Mapping) else None,
+        )
     except Refused as refused:
         raise stop(
-            Stage.OPTIONS,
-            "unknown_architecture",
+            Stage(refused.stage),
+            _refusal_kind(refused),
             refused.message,
             exception=refused.exception,
-            facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
+            facts={
+                "architecture": refused.architecture,
+                "architectures": checkpoint.architectures,
+                "check": refused.check,
+            },
         ) from None
     except Unplaceable as unplaceable:
         raise stop(
@@ -144,6 +213,12 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
             exception="NotEmulated",
             facts={"architecture": unplaceable.architecture, "why": unplaceable.why},
         ) from None
+
+
+def _refusal_kind(refused: Refused) -> str:
+    if refused.stage == Stage.OPTIONS:
+        return "unknown_architecture"
+    return "assertion" if refused.exception == "AssertionError" else "model_refused"
 
 
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
@@ -162,11 +237,11 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype) for layer in built.layers}
+    last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
-        shapes={(spec.num_kv_heads, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
     )
     if decision is None:
@@ -183,6 +258,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
+    specs = (spec for group in grouped.groups for spec in group.specs)
+    context_parallel.check_specs(specs, config.decode_context_parallel)
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     sized = sizing.size(workers, config, available)
     progress.capacity = sized.capacity
@@ -217,7 +294,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         settings=None if config is None else _settings(progress, config),
         skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
         layers=_layer_plans(progress, exact),
-        shared=_shared(progress.geometry),
+        shared=_shared(progress),
         groups=_groups(progress),
         block_size_steps=_block_steps(progress),
         backends=() if built is None else built.backends,
@@ -229,12 +306,14 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     )
 
 
-def _shared(geometry: ModelGeometry | None) -> tuple[SharedLayer, ...]:
-    if geometry is None:
+def _shared(progress: _Progress) -> tuple[SharedLayer, ...]:
+    if progress.geometry is None:
         return ()
+    speculation = None if progress.config is None else progress.config.speculation
+    drafts = () if speculation is None else speculation.layers
     return tuple(
         SharedLayer(layer.name, layer.index, layer.shares_cache_of)
-        for layer in geometry.layers
+        for layer in (*progress.geometry.layers, *drafts)
         if layer.shares_cache_of is not None
     )
 
@@ -286,7 +365,21 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        **_speculative(config),
     )
+
+
+def _speculative(config: EngineConfig) -> dict[str, Any]:
+    """The settings of speculative decoding."""
+    speculation = config.speculation
+    if speculation is None:
+        return {}
+    return {
+        "speculative_method": speculation.method,
+        "num_speculative_tokens": speculation.tokens,
+        "draft_model": speculation.reference,
+        "draft_cache_dtype": speculation.cache_dtype,
+    }
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
@@ -332,6 +425,9 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         spec_block_size=asked.block_size,
         spec_page_bytes=_page(asked),
         skipped=layer.skipped,
+        state_shapes=() if layer.state is None else layer.state.shapes,
+        state_dtypes=() if layer.state is None else layer.state.dtypes,
+        states_per_request=None if layer.state is None else layer.state.per_request,
         covered=exact,
     )
 

@@ -7,13 +7,15 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 - `FullAttentionSpec`: block_size * H * (D + Dv) * e
 - `SlidingWindowSpec`: the same; before 0.20.2 block_size * H * 2 * D * e
 - `MLAAttentionSpec`: block_size * D * e; 656 bytes a token as fp8_ds_mla, 352 as nvfp4_ds_mla
+- `MambaSpec`: the bytes of one state, whatever the block size
 - packed layouts of keys and values: `kvplan.engine.packing`
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.packing import Keeps, head_bytes
@@ -36,11 +38,27 @@ class RequestLimits:
 
     max_model_len: int
     in_flight_tokens: int
+    retained_tokens: int = 0
+    """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
+    encoder_tokens: int = 0
+    """Tokens that an encoder may be given at once."""
+    context_shards: int = 1
+    """Ranks that share the tokens of a request (context parallelism)."""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
     """Integer division rounded up."""
     return -(-numerator // denominator)
+
+
+def pad_to_alignment(spec: AttentionSpec, alignment: int | None) -> None:
+    """Settle the padded page of a spec under construction: 37,376 bytes become 37,440 with an alignment of 576."""
+    if alignment is None:
+        return
+    page = spec.unpadded_page_bytes
+    padded = ceil_div(page, alignment) * alignment
+    if padded != page:
+        object.__setattr__(spec, "page_size_padded", padded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,16 +89,7 @@ class AttentionSpec:
     @property
     def page_bytes(self) -> int:
         """Bytes of a page. Raises BareAssertion if a page is padded to less than it holds, as vLLM's assert does."""
-        if self.page_size_padded is None:
-            return self.unpadded_page_bytes
-        if self.page_size_padded < self.unpadded_page_bytes:
-            raise BareAssertion(
-                "the padded page is smaller than the page",
-                padded_page_bytes=self.page_size_padded,
-                page_bytes=self.unpadded_page_bytes,
-                block_size=self.block_size,
-            )
-        return self.page_size_padded
+        return padded_page(self.unpadded_page_bytes, self.page_size_padded, self.block_size)
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -105,7 +114,11 @@ class AttentionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullAttentionSpec(AttentionSpec):
-    """Every token of a request stays in the cache. `sliding_window` only records that a local layer was promoted."""
+    """Every token of a request stays in the cache. `sliding_window` and `chunk_size` only record that a local layer was
+    promoted."""
+
+    chunk_size: int | None = None
+    """Tokens of a chunk, where a layer that attends in chunks was promoted."""
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -114,8 +127,8 @@ class FullAttentionSpec(AttentionSpec):
 
     @property
     def merge_key(self) -> tuple[object, ...]:
-        """Everything but the recorded window."""
-        return (type(self), replace(self, sliding_window=None))
+        """Everything but the recorded window or chunk."""
+        return (type(self), replace(self, sliding_window=None, chunk_size=None))
 
     @property
     def recorded_window(self) -> int | None:
@@ -123,18 +136,39 @@ class FullAttentionSpec(AttentionSpec):
         return self.sliding_window
 
     def request_blocks(self, limits: RequestLimits) -> int:
-        """One block for every `block_size` tokens of the longest request."""
-        return ceil_div(limits.max_model_len, self.block_size)
+        """One block for every `block_size` tokens of the longest request, or of a rank's share of it."""
+        return ceil_div(ceil_div(limits.max_model_len, limits.context_shards), self.block_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLAAttentionSpec(FullAttentionSpec):
-    """One latent row a token (or one key row of an indexer), no separate value."""
+    """One latent row a token (or one key row of an indexer), no separate value.
+
+    Compressed caches store one row for `tokens_per_state` tokens (`token_bytes` is then the row's) and pad pages to a
+    multiple of `alignment`. As in vLLM the padding is settled when a spec is made, and a copy with another block size
+    keeps the old padding where its own page needs none.
+    """
 
     cache_dtype: str | None = None
     indexer: bool = False
     group_leader: bool = False
     """Whether the layer owns the indexer that other layers' sparse attention follows."""
+    tokens_per_state: int = 1
+    alignment: int | None = None
+
+    def __post_init__(self) -> None:
+        """Pad the page to whole alignment units."""
+        pad_to_alignment(self, self.alignment)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """None: merging latent specs never looks at windows."""
+        return None
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Rows of a block times their bytes. DeepSeek-V4, 256 tokens, one row for 4, packed: 64 * 584 = 37,376."""
+        return self.block_size // self.tokens_per_state * self.token_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,12 +184,87 @@ class SlidingWindowSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""
-        tokens = min(self.sliding_window - 1 + limits.in_flight_tokens, limits.max_model_len)
+        kept = self.sliding_window - 1 + limits.retained_tokens
+        tokens = min(kept + limits.in_flight_tokens, limits.max_model_len)
         return ceil_div(tokens, self.block_size) + 1
 
 
-LayerSpec = AttentionSpec
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MambaSpec:
+    """One state of fixed size, kept a few times a request or, in mode `all`, for every block."""
+
+    block_size: int
+    """Tokens between two states of one request."""
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    cache_mode: str
+    kind: str
+    state_bytes: int
+    page_size_padded: int | None = None
+    extra_states: int = 0
+    """States a request keeps beside the one it works on (mode `all`: beside those of its blocks)."""
+    type_knows_page: bool = False
+    """Whether only layers with equal pages need the same number of states (0.29.0)."""
+    row_alignment: int = 1
+    indexes_by_block_stride: bool = False
+
+    num_kv_heads: None = None
+    head_size: None = None
+    head_size_v: None = None
+    dtype: None = None
+    quant_mode: None = None
+    sliding_window: None = None
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Bytes of a state."""
+        return self.state_bytes
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of a state's page. Raises BareAssertion if it is padded to less than the state holds."""
+        return padded_page(self.state_bytes, self.page_size_padded, self.block_size)
+
+    @property
+    def type_key(self) -> tuple[object, ...]:
+        """Layers that keep equally many states (later also of one size) are of one type."""
+        return ("state", self.extra_states, self.page_bytes if self.type_knows_page else None)
+
+    @property
+    def merge_key(self) -> tuple[object, ...]:
+        """Layers with equal states can be told by one spec."""
+        return (type(self), self)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """States have no window."""
+        return None
+
+    def request_blocks(self, limits: RequestLimits) -> int:
+        """The states of one request."""
+        if self.cache_mode == "all":
+            return ceil_div(limits.max_model_len, self.block_size) + self.extra_states
+        return 1 + self.extra_states
+
+
+Recast = TypeVar("Recast", bound=AttentionSpec)
+
+LayerSpec = AttentionSpec | MambaSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
+
+
+def padded_page(content: int, padded: int | None, block_size: int) -> int:
+    """Bytes of a page that holds `content` bytes. Raises BareAssertion if it is padded to less."""
+    if padded is None:
+        return content
+    if padded < content:
+        raise BareAssertion(
+            "the padded page is smaller than the page",
+            padded_page_bytes=padded,
+            page_bytes=content,
+            block_size=block_size,
+        )
+    return padded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,16 +308,24 @@ def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> i
     return head_size * ITEM_BYTES[dtype]
 
 
+def recast(spec: AttentionSpec, kind: type[Recast], **own: Any) -> Recast:
+    """The spec as one of class `kind`: fields that both have are kept, `own` sets others."""
+    shared = {field.name for field in fields(kind)} - own.keys()
+    kept = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name in shared}
+    return kind(**kept, **own)
+
+
 def can_merge(specs: Sequence[LayerSpec]) -> bool:
     """Whether vLLM's `merge` would make one spec of `specs`.
 
     Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    if len({spec.merge_key[0] for spec in specs}) > 1:
+    distinct = set(specs)
+    if len({spec.merge_key[0] for spec in distinct}) > 1:
         return False
-    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+    if len({spec.recorded_window for spec in distinct} - {None}) > 1:
         raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    return len({spec.merge_key for spec in specs}) == 1
+    return len({spec.merge_key for spec in distinct}) == 1
 
 
 def same_type(specs: Sequence[LayerSpec]) -> bool:

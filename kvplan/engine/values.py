@@ -73,6 +73,8 @@ class Skip:
     canonicalised_layers: tuple[int, ...] = ()
     """Layers that were skipped and then got the packed dtype all the same."""
     unmatched_tokens: tuple[str, ...] = ()
+    matched_drafts: tuple[str, ...] = ()
+    """Names of the draft's layers that some token reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,12 +90,13 @@ class LayerPlan:
     backend: str | None
     cache_dtype: str | None
     """The layer's own cache dtype string, None for caches that have no such thing (indexers)."""
-    storage_dtype: str
+    storage_dtype: str | None
+    """Dtype of the cache's elements, None for states (see `state_dtypes`)."""
     quant_mode: str | None
     """vLLM's KVQuantMode name; None in releases that have no such thing."""
     block_size: int
-    num_kv_heads: int
-    head_size: int
+    num_kv_heads: int | None
+    head_size: int | None
     head_size_v: int | None
     sliding_window: int | None
     page_bytes: int
@@ -102,13 +105,18 @@ class LayerPlan:
     """Block size and page bytes as the layer asked for them, before pages were unified."""
     spec_page_bytes: int
     skipped: bool = False
+    state_shapes: tuple[tuple[int, ...], ...] = ()
+    """Shapes of the tensors of a state, on one rank; empty for layers that cache tokens."""
+    state_dtypes: tuple[str, ...] = ()
+    states_per_request: int | None = None
+    """States one request keeps; None for layers that cache tokens, and where the state of every block is kept."""
     covered: bool = True
     """Whether conformance records cover this architecture in this release."""
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes per token of this layer's cache, padding included."""
-        return self.page_bytes / self.block_size
+        """Bytes per token of this layer's cache, padding included; 0 for states, which do not grow with a request."""
+        return 0.0 if self.states_per_request is not None else self.page_bytes / self.block_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +185,8 @@ class BackendChoice:
     precluded_by_block_size: tuple[str, ...] = ()
     dtypes_with_backend: tuple[str, ...] = ()
     """Cache dtypes that would find a backend on this GPU; filled when none was found."""
+    draft: bool = False
+    """Whether it is for layers of the draft; `layers` then are the draft's own numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +222,13 @@ class Settings:
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
+    speculative_method: str | None = None
+    """How tokens are speculated (`mtp`, `eagle3`, `draft_model`, …); None without speculative decoding."""
+    num_speculative_tokens: int = 0
+    draft_model: str | None = None
+    """The draft model as the operator named it; None where the target holds it or there is none."""
+    draft_cache_dtype: str | None = None
+    """The draft's own cache dtype; None where it takes the target's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

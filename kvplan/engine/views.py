@@ -17,7 +17,7 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import ITEM_BYTES
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.layers import BuiltLayer
-from kvplan.engine.specs import LayerSpec, MLAAttentionSpec, TQFullAttentionSpec
+from kvplan.engine.specs import AttentionSpec, LayerSpec, MambaSpec, MLAAttentionSpec, TQFullAttentionSpec
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
@@ -30,6 +30,8 @@ Kernels = tuple[str, tuple[KernelBlockSize, ...]]
 def kernel_block_size(group: CacheGroup, built: Mapping[str, BuiltLayer], release: Release, layout: str | None) -> int:
     """Tokens in the blocks that the kernels of `group` see. Raises StartupStops where its backends share none."""
     size = group.block_size
+    if isinstance(group.representative, MambaSpec):
+        return size
     interleaved = release.has(blocks.INTERLEAVED_BLOCKS_NOT_SPLIT) and layout is not None and is_block_outermost(layout)
     if interleaved:
         return size
@@ -69,6 +71,8 @@ def check_view(
 ) -> None:
     """Compare what is allocated for one layer with what its view covers. Raises StartupStops where they differ."""
     release = config.release
+    if isinstance(spec, MambaSpec):
+        return
     if release.has(cache.VIEW_DERIVED_FROM_SPEC):
         if spec.page_size_padded is not None and kernel_block != spec.block_size:
             raise stop(
@@ -123,7 +127,7 @@ def check_view(
         )
 
 
-def _view_dtype(layer: BuiltLayer, spec: LayerSpec, config: EngineConfig) -> str:
+def _view_dtype(layer: BuiltLayer, spec: AttentionSpec, config: EngineConfig) -> str:
     """The cache dtype string that the runner hands to the backend when it asks for the view's shape."""
     release = config.release
     if release.has(cache.VIEW_FOLLOWS_QUANT_MODE):

@@ -160,6 +160,10 @@ def kind_of(name: str) -> str | None:
     return _BY_SUFFIX.get(PurePosixPath(lower).suffix)
 
 
+_YAML = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[A-Za-z_][\w./-]*:(?:[ \t\n]|$)|-[ \t]|\{)", re.ASCII)
+"""How a YAML or JSON text begins: comments, then a key, an item or a brace."""
+
+
 def _content_kind(text: str) -> str:
     """What a text without a telling name holds."""
     first = text.lstrip().partition("\n")[0]
@@ -169,7 +173,7 @@ def _content_kind(text: str) -> str:
         return "dockerfile"
     if re.search(r"(?m)^\[Service\]", text):
         return "systemd"
-    if re.search(r"(?m)^(?:---|apiVersion:|services:|kind:|[A-Za-z_-]+:\s*$)", text) or first.startswith("{"):
+    if _YAML.match(text) or re.search(r"(?m)^(?:---|apiVersion:|services:)", text):
         return "yaml"
     return "shell"
 

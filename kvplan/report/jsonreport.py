@@ -174,6 +174,14 @@ def _settings(plan: Plan) -> JsonObject | None:
         "attention_backend": settings.attention_backend,
         "quantization": settings.quantization,
         "kv_cache_layout": settings.kv_cache_layout,
+        "speculation": None
+        if settings.speculative_method is None
+        else {
+            "method": settings.speculative_method,
+            "num_speculative_tokens": settings.num_speculative_tokens,
+            "draft_model": settings.draft_model,
+            "draft_cache_dtype": settings.draft_cache_dtype,
+        },
     }
 
 
@@ -191,6 +199,7 @@ def _cache(plan: Plan) -> JsonObject:
             "unmatched_tokens": list(skip.unmatched_tokens),
             "ignored_layers": list(skip.ignored_layers),
             "canonicalised_layers": list(skip.canonicalised_layers),
+            "matched_drafts": list(skip.matched_drafts),
         },
     }
 
@@ -203,6 +212,7 @@ def _backend(choice: BackendChoice) -> JsonObject:
         "rejected": [{"backend": name, "reasons": list(reasons)} for name, reasons in choice.rejected],
         "precluded_by_block_size": list(choice.precluded_by_block_size),
         "dtypes_with_backend": list(choice.dtypes_with_backend),
+        "draft": choice.draft,
     }
 
 
@@ -226,10 +236,21 @@ def _layer(layer: LayerPlan) -> JsonObject:
         "unpadded_page_bytes": layer.unpadded_page_bytes,
         "bytes_per_token": layer.bytes_per_token,
         "skipped": layer.skipped,
+        "state": _state(layer),
         "layer_class": layer.layer_class,
         "spec_block_size": layer.spec_block_size,
         "spec_page_bytes": layer.spec_page_bytes,
         "covered": layer.covered,
+    }
+
+
+def _state(layer: LayerPlan) -> JsonObject | None:
+    if not layer.state_shapes:
+        return None
+    return {
+        "shapes": [list(shape) for shape in layer.state_shapes],
+        "dtypes": list(layer.state_dtypes),
+        "per_request": layer.states_per_request,
     }
 
 

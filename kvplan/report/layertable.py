@@ -52,7 +52,7 @@ def _columns(runs: Sequence[Run]) -> dict[str, list[str]]:
         "KV heads": [run.heads for run in runs],
         "block": [str(run.like.block_size) for run in runs],
         "page B": [number(run.like.page_bytes) for run in runs],
-        "B/token": [number(run.like.bytes_per_token) for run in runs],
+        "B/token": [number(run.like.bytes_per_token) if run.like.bytes_per_token else "" for run in runs],
         "": [", ".join(run.notes) for run in runs],
     }
     return {heading: cells for heading, cells in columns.items() if any(cells)}

@@ -30,12 +30,17 @@ class Run:
     @property
     def dtype(self) -> str:
         """What the cache holds: the cache dtype, or the element type where no cache dtype is at work."""
-        return self.like.storage_dtype if self.like.cache_dtype in _UNQUANTISED else str(self.like.cache_dtype)
+        if self.like.state_dtypes:
+            return "+".join(dict.fromkeys(self.like.state_dtypes))
+        return str(self.like.storage_dtype if self.like.cache_dtype in _UNQUANTISED else self.like.cache_dtype)
 
     @property
     def heads(self) -> str:
-        """KV heads of one rank and the elements of a row: `8 × 128`, `8 × 192+128` where values differ."""
+        """KV heads of one rank and the elements of a row: `8 × 128`, `8 × 192+128` where values differ; the shapes of
+        a state: `3×8192 + 32×128×128`."""
         layer = self.like
+        if layer.state_shapes:
+            return " + ".join("×".join(map(str, shape)) for shape in layer.state_shapes)
         if layer.head_size_v and layer.head_size_v != layer.head_size:
             return f"{layer.num_kv_heads} × {layer.head_size}+{layer.head_size_v}"
         return f"{layer.num_kv_heads} × {layer.head_size}"
@@ -50,6 +55,8 @@ class Run:
             notes.append(f"window {layer.sliding_window}")
         if layer.page_bytes > layer.unpadded_page_bytes > 0:
             notes.append(f"padded {layer.page_bytes / layer.unpadded_page_bytes - 1:.0%}")
+        if layer.states_per_request is not None:
+            notes.append(f"{layer.states_per_request} a request")
         return tuple(notes)
 
 
@@ -77,5 +84,6 @@ def _likeness(layer: LayerPlan) -> tuple[object, ...]:
         layer.sliding_window,
         layer.page_bytes,
         layer.unpadded_page_bytes,
+        layer.state_shapes,
         layer.skipped,
     )

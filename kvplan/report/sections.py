@@ -24,6 +24,12 @@ def settings(page: Page, plan: Plan) -> None:
         ("model runner", settings.model_runner),
         ("hybrid manager", "off" if settings.hybrid_manager_disabled else "on"),
     ]
+    if settings.speculative_method:
+        draft = f", draft {settings.draft_model}" if settings.draft_model else ""
+        own = f", cache {settings.draft_cache_dtype}" if settings.draft_cache_dtype else ""
+        rows.append(
+            ("speculation", f"{settings.speculative_method}, {settings.num_speculative_tokens} tokens{draft}{own}")
+        )
     if settings.quantization:
         rows.append(("quantisation", settings.quantization))
     if settings.attention_backend:
@@ -39,6 +45,8 @@ def settings(page: Page, plan: Plan) -> None:
         ):
             if layers:
                 rows.append((name, layer_list(layers)))
+        if skip.matched_drafts:
+            rows.append(("  reaches the draft", listed(skip.matched_drafts)))
         if skip.unmatched_tokens:
             rows.append(("  matching nothing", " ".join(skip.unmatched_tokens)))
     page.heading("Settings")
@@ -59,7 +67,8 @@ def backends(page: Page, plan: Plan) -> None:
     page.heading("Attention backends")
     for choice in plan.backends:
         chosen = choice.backend or "none"
-        page.line(f"{layers_named(choice.layers)} with {choice.cache_dtype}:", (chosen, "bold"), indent=GAP)
+        whose = "draft" if choice.draft else layers_named(choice.layers)
+        page.line(f"{whose} with {choice.cache_dtype}:", (chosen, "bold"), indent=GAP)
         page.pairs(
             ((f"not {name}", "; ".join(reasons)) for name, reasons in choice.rejected),
             indent=2 * GAP,

@@ -7,12 +7,15 @@ prints with two decimals.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from kvplan.checkpoint import Checkpoint
+from kvplan.checkpoint import Checkpoint, load
 from kvplan.engine import Plan, plan
+from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
+from kvplan.launch.values import Launch
 from kvplan.releases import resolve
 from kvplan.report.jsonreport import to_dict
 from kvplan.report.values import make
@@ -64,7 +67,13 @@ def plan_of(record: Record, checkpoint: Checkpoint) -> Plan:
         hardware=parse_gpu(record["gpu"]),
         available_kv_memory=record["available_bytes"],
     )
-    return plan(checkpoint, launch)
+    return plan(checkpoint, launch, draft=_draft(launch, checkpoint))
+
+
+def _draft(launch: Launch, target: Checkpoint) -> Checkpoint | None:
+    """The draft model, which records name by a path whose last part is a folder beside the target's."""
+    named = draft_reference(launch)
+    return None if named is None else load(str(Path(target.reference).parent / Path(named).name), offline=True)
 
 
 def differences(record: Record, planned: Plan) -> list[str]:
@@ -139,8 +148,11 @@ def _groups(record: Record, report: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(want: Mapping[str, Any], planned: Plan) -> list[str]:
+    settings = planned.settings
+    if settings is None:
+        return ["settings: none in kvplan"]
     return [
-        f"setting {theirs}: vLLM {want[theirs]!r}, kvplan {getattr(planned.settings, ours)!r}"
+        f"setting {theirs}: vLLM {want[theirs]!r}, kvplan {getattr(settings, ours)!r}"
         for theirs, ours in SETTING_FIELDS
-        if want.get(theirs) is not None and getattr(planned.settings, ours) != want[theirs]
+        if want.get(theirs) is not None and getattr(settings, ours) != want[theirs]
     ]

@@ -37,7 +37,8 @@ HOSTILE = {
     "loops.sh": "".join(f"for v{i} in 1 2 3 4 5 6 7 8 9; do\n" for i in range(7)) + "vllm serve $v0\n" + "done\n" * 7,
     "grow.sh": "A=aaaaaaaaaa\n" + 'A="$A$A"\n' * 60 + 'vllm serve "$A"\n',
     "array.sh": "A=(a b)\n" + 'A+=("${A[@]}" "${A[@]}")\n' * 60 + 'vllm serve "${A[@]}"\n',
-    "env.yaml": 'name: a\nimage: vllm/vllm-openai:v0.33.0\nargs: [--model, "$(A39)"]\nenv:\n- {name: A0, value: aaaaaaaaaa}\n'
+    "env.yaml": "name: a\nimage: vllm/vllm-openai:v0.33.0\n"
+    + 'args: [--model, "$(A39)"]\nenv:\n- {name: A0, value: aaaaaaaaaa}\n'
     + "".join(f'- {{name: A{i}, value: "$(A{i - 1})$(A{i - 1})"}}\n' for i in range(1, 40)),
     "braces.yaml": 'name: a\nimage: vllm/vllm-openai:v0.33.0\nargs: [--model, "' + "{{" * 50_000 + '"]\n',
 }

@@ -12,6 +12,7 @@ import pytest
 
 from kvplan.checkpoint import Checkpoint, load
 from kvplan.engine import Plan, plan
+from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.engine.values import Stage, StartupError
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
@@ -46,10 +47,12 @@ def _run(command: str, version: str, gpu: str | None, available: str | None) -> 
         available_kv_memory=None if available is None else parse_size(available, "--available-kv-memory"),
     )
     assert launch.model is not None
+    named = draft_reference(launch)
+    draft = None if named is None else _loaded(named)
     overrides: Any = launch.get("hf_overrides")
     if isinstance(overrides, Mapping):
-        return plan(load(launch.model, offline=True, hf_overrides=overrides), launch)
-    return plan(_loaded(launch.model), launch)
+        return plan(load(launch.model, offline=True, hf_overrides=overrides), launch, draft=draft)
+    return plan(_loaded(launch.model), launch, draft=draft)
 
 
 @pytest.fixture(scope="session")

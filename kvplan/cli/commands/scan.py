@@ -48,7 +48,7 @@ What cannot be followed counts as a warning.
 )
 @click.option("--offline", is_flag=True, help="Never use the network.")
 @click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
-@threshold_option
+@threshold_option("error", shown="error")
 @rule_options
 @click.option(
     "--format",

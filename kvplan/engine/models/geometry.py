@@ -27,6 +27,133 @@ class Kind(StrEnum):
     """`MLAAttention` and subclasses: one latent row a token."""
     INDEXER = "indexer"
     """Key cache of a sparse-attention indexer (`DeepseekV32IndexerCache` and the like)."""
+    OWN = "own"
+    """A module of the model's own code that writes its own spec (`LayerGeometry.own`)."""
+    STATE = "state"
+    """`MambaBase` and subclasses: a state of fixed size a request."""
+    CHUNKED = "chunked"
+    """`ChunkedLocalAttention`: each token sees only its own chunk of the text."""
+    CROSS = "cross"
+    """`CrossAttention`: keys and values of the encoder's output, once a request."""
+    SINK = "sink"
+    """`StaticSinkAttention`: full attention with learned tokens in front."""
+    RSWA = "rswa"
+    """Full attention over the prompt and a window over what is generated, every token of which stays cached."""
+
+
+class StateKind(StrEnum):
+    """How a state layer remembers: which tensors one state consists of."""
+
+    MAMBA1 = "mamba1"
+    MAMBA2 = "mamba2"
+    DELTA = "delta"
+    """Gated delta net."""
+    KDA = "kda"
+    """Kimi delta attention."""
+    CONVOLUTION = "convolution"
+    """Short convolution."""
+    LINEAR = "linear"
+    """Lightning attention: one matrix a head."""
+
+
+class StateDtype(StrEnum):
+    """What decides the dtype of a state's recurrent tensor."""
+
+    AS_CONVOLUTION = "as_convolution"
+    """It is stored like the convolution's, whatever `--mamba-ssm-cache-dtype` says."""
+    OPTION = "option"
+    """`--mamba-ssm-cache-dtype`; `auto` stores it like the convolution's."""
+    FLOAT32 = "float32"
+    FLOAT32_OR_OPTION = "float32_or_option"
+    """`--mamba-ssm-cache-dtype`, of which float32 (also `auto`) and bfloat16 are possible."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state of one layer and sequence, whole model, before tensor parallelism. Sizes in elements.
+
+    `kernel` is the width of the convolution, which remembers `kernel - 1` columns. `heads` and `head_dim` are those
+    of values; `width` the channels of a Mamba mixer or a short convolution.
+    """
+
+    kind: StateKind
+    kernel: int = 0
+    width: int = 0
+    heads: int = 0
+    head_dim: int = 0
+    key_heads: int = 0
+    key_dim: int = 0
+    groups: int = 0
+    state_size: int = 0
+    counts_drafts: bool = False
+    """Whether the convolution also remembers a column for every speculative token."""
+    recurrent: StateDtype = StateDtype.OPTION
+    split_convolution: bool = False
+    """Whether queries, keys and values are convolved into tensors of their own."""
+    checkpoints: bool = False
+    """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
+
+
+HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
+"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
+
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
+
+
+class Form(StrEnum):
+    """Which spec class a model's own cache module returns."""
+
+    FULL = "full"
+    """`FullAttentionSpec`."""
+    LATENT = "latent"
+    """`MLAAttentionSpec`: one row a state, no value."""
+    WINDOW = "window"
+    """`SlidingWindowSpec`."""
+    WINDOW_LATENT = "window_latent"
+    """`SlidingWindowMLASpec`: one row a token, only those in the window."""
+    RING = "ring"
+    """`CircularBufferSpec`: one block a request, overwritten in place."""
+    TAIL_RING = "tail_ring"
+    """`KpoolTailSpec`, the ring of the releases before they shared one class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCache:
+    """How a model's own cache module lays out its pages. Its rows are `head_size` elements wide.
+
+    With `follows_format` the rows have the format that the model's attention settles on for this GPU and cache
+    dtype; the rest have a storage type of their own.
+    """
+
+    form: Form
+    storage: str | None = None
+    """Storage dtype by name; None: the model's dtype (or what the attention settles on)."""
+    follows_format: bool = False
+    is_attention: bool = False
+    """Whether the module is the attention itself, so that it has a cache dtype of its own."""
+    block_size: int | None = None
+    """Tokens a block; None: the launch's block size."""
+    tokens_per_state: int = 1
+    """Tokens that one stored row stands for."""
+    packed_row_bytes: int | None = None
+    """Bytes of a row where the attention stores fp8_ds_mla."""
+    alignment: int | None = None
+    """Bytes that pages are padded to a multiple of."""
+    packed_alignment: int | None = None
+    """The same where the attention stores fp8_ds_mla."""
+    stride: int = 1
+    """Bytes that the distance between blocks must be a multiple of."""
+    mode_follows_format: bool = False
+    """Whether the spec carries the quant mode of the attention's cache dtype."""
+    replicated_heads: bool = True
+    """Whether every tensor-parallel rank keeps all KV heads."""
+    fills_page_of: str | None = None
+    """Name of the attention whose page the ring fills, block size and all."""
+    ring_row_bytes: int = 1
+    """Bytes of one row of such a ring; blocks must lie whole rows apart."""
+    ring_rows: int = 0
+    """Rows that it must hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +191,23 @@ class LayerGeometry:
     head_size_v: int | None = None
     """Elements of a value row where they differ from `head_size`."""
     sliding_window: int | None = None
+    chunk_size: int | None = None
+    """Tokens of a chunk, for layers that attend within one."""
+    sink_tokens: int | None = None
+    """Learned tokens that stand in front of every request's cache."""
+    rswa_window: int | None = None
+    """Generated tokens that later ones see, for layers that always see the whole prompt."""
     has_sinks: bool = False
     latent: Latent | None = None
+    own: OwnCache | None = None
+    """Set where `kind` is OWN."""
+    state: State | None = None
     owns_indexer: bool = False
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    brings_value_backend: bool = False
+    """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
@@ -105,12 +243,28 @@ class ModelGeometry:
     runner_type: str = "generate"
     is_encoder_decoder: bool = False
     is_attention_free: bool = False
+    attention: str = "decoder"
+    """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    prefills_in_parts: bool = True
+    """Whether chunked prefill is on by default."""
+    shares_prefixes: bool = True
+    """Whether prefix caching is on by default, as far as attention and pooling decide it."""
     supports_pipeline: bool = True
     is_multimodal: bool = False
     uses_mm_prefix: bool = False
     """Bidirectional attention over image tokens (`is_mm_prefix_lm`), which some backends refuse."""
     mm_prefix_item_tokens: int | None = None
     """Tokens of the largest multimodal item of a prefix-LM, which must fit one batch; None where there is none."""
+    has_inner_state: bool = False
+    """Whether the class keeps states at all, even where all layers of this config are attention."""
+    state: State | None = None
+    """The state that vLLM asks the model class for when it aligns block sizes; layers may keep another."""
+    state_chunk: int = 2048
+    """Tokens of the chunks in which state layers work through a prompt (`get_mamba_chunk_size`)."""
+    caches_every_state: bool = False
+    """Whether the class can cache the state of every block (`SupportsMambaPrefixCaching`)."""
+    replays_states: bool = False
+    """Whether the class can keep the latest inputs beside the state (`SupportsReplaySSM`)."""
     model_sliding_window: int | None = None
     """Window (tokens) of every attention layer that does not pass one itself: vLLM's `cache_config.sliding_window`,
     before `--disable-sliding-window`."""

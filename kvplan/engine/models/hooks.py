@@ -15,6 +15,8 @@ class Hooked:
     cache_dtype: str
     cause: str
     behaviour: Behaviour | None = None
+    draft_keeps_auto: bool = False
+    """Whether a draft that is not the model's own MTP module stays at `auto`."""
 
 
 def cache_dtype(
@@ -42,5 +44,17 @@ def cache_dtype(
             "fp8_e4m3",
             "GlmMoeDsaForCausalLM uses an fp8 cache by default on compute capability 10.x",
             cache.DSA_AUTO_IS_FP8_ON_SM100,
+            draft_keeps_auto=True,
+        )
+    if (
+        architecture in ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
+        and current == "auto"
+        and capability[0] == 10
+        and release.has(cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100)
+    ):
+        return Hooked(
+            "fp8",
+            f"{architecture} uses an fp8 cache by default on compute capability 10.x",
+            cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100,
         )
     return None

@@ -6,12 +6,11 @@ that choose top-k tokens, an indexer with a key cache of its own. It is register
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
-from kvplan.engine.models.refusals import Unplaceable
+from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from kvplan.engine.models.fields import Fields
     from kvplan.engine.models.general import Construction
+    from kvplan.releases import Release
 
 INDEXER_SCALE_BLOCK = 128
 """Elements of an indexer key that share one 4-byte scale."""
@@ -57,8 +57,12 @@ def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
-    """LongCat-Flash: each decoder layer has two latent attentions."""
+    """LongCat-Flash: each decoder layer has two latent attentions. Its class asks for a kind of zero expert."""
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers")
     dimensions = dimensions_of(made.text, sparse=False)
     return tuple(
         row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))
@@ -72,9 +76,7 @@ def hy_v4(made: Construction) -> tuple[LayerGeometry, ...]:
     if not made.use_mla:
         return _without_mla(made)
     text, count = made.text, made.count
-    words = SPARSE_LAYER_TYPES
-    if made.release.has(history.HY_V4_INDEXED_ATTENTION):
-        words |= {"indexed_attention"}
+    words = sparse_words(made.release)
     types = text.items("layer_types") or ()
     sparse = "index_topk" in text
     kinds = text.per_layer("indexer_types", count)
@@ -83,9 +85,16 @@ def hy_v4(made: Construction) -> tuple[LayerGeometry, ...]:
     for index in range(count):
         here = sparse and index < len(types) and types[index] in words
         if here and leads(index):
-            built.append(_indexer(made, index))
+            built.append(indexer(made, index))
         built.append(row(made, index, dimensions_of(text, sparse=here), sinks=bool(text.get("learnable_sink"))))
     return tuple(built)
+
+
+def sparse_words(release: Release) -> frozenset[str]:
+    """The entries of HY-V4's `layer_types` that mean a sparse layer."""
+    if release.has(history.HY_V4_INDEXED_ATTENTION):
+        return SPARSE_LAYER_TYPES | {"indexed_attention"}
+    return SPARSE_LAYER_TYPES
 
 
 def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
@@ -98,8 +107,8 @@ def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
     for index in range(made.count):
         leader = leads(index)
         if leader:
-            built.append(_indexer(made, index))
-        built.append(replace(row(made, index, dimensions), owns_indexer=leader))
+            built.append(indexer(made, index))
+        built.append(row(made, index, dimensions, owns_indexer=leader))
     return tuple(built)
 
 
@@ -116,7 +125,13 @@ def dimensions_of(text: Fields, *, sparse: bool) -> Latent:
 
 
 def row(
-    made: Construction, index: int, dimensions: Latent, name: str | None = None, *, sinks: bool = False
+    made: Construction,
+    index: int,
+    dimensions: Latent,
+    name: str | None = None,
+    *,
+    sinks: bool = False,
+    owns_indexer: bool = False,
 ) -> LayerGeometry:
     """The latent cache of decoder layer `index`, under `name` if its place is not the recipe's."""
     own_class = made.entry.module == "models.deepseek_v32" and made.release.has(history.SPARSE_MLA_HAS_OWN_CLASS)
@@ -130,10 +145,12 @@ def row(
         head_size=dimensions.kv_lora_rank + dimensions.qk_rope_head_dim,
         latent=dimensions,
         has_sinks=sinks,
+        owns_indexer=owns_indexer,
     )
 
 
-def _indexer(made: Construction, index: int) -> LayerGeometry:
+def indexer(made: Construction, index: int) -> LayerGeometry:
+    """The key cache of the indexer of decoder layer `index`."""
     width = made.text.positive("index_head_dim")
     return LayerGeometry(
         name=made.name(index).removesuffix("attn") + "indexer.k_cache",
@@ -162,6 +179,13 @@ def _leads(text: Fields) -> Callable[[int], bool]:
 
 def _always(_: int) -> bool:
     return True
+
+
+def unlike_mla(made: Construction, index: int) -> LayerGeometry:
+    """Decoder layer `index` of a latent class with MLA switched off: keys and values at full width."""
+    size = (made.text.optional("qk_nope_head_dim") or 0) + (made.text.optional("qk_rope_head_dim") or 0)
+    heads = made.numbers.num_heads
+    return LayerGeometry(name=made.name(index), index=index, num_heads=heads, num_kv_heads=heads, head_size=size)
 
 
 def _without_mla(made: Construction) -> tuple[LayerGeometry, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general, windows
 from kvplan.engine.models.arch_config import layer_shapes, nas_groups
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
-from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.refusals import Refused
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -53,15 +53,6 @@ def granite(made: Construction) -> tuple[LayerGeometry, ...]:
     own = made.text.get("attention_sinks")
     sinks = "layer_types" in made.text if own is None else bool(own)
     return general.uniform(made, passed, sinks=(sinks,) * made.count)
-
-
-def granite_hybrid(made: Construction) -> tuple[LayerGeometry, ...]:
-    """Granite 4: only configs whose layers are all attention are computed."""
-    types = made.text.per_layer("layer_types", made.count) or made.text.per_layer("layers_block_type", made.count)
-    words = {"attention", "full_attention"}
-    if types is None or any(kind not in words for kind in types[: made.count]):
-        raise Unplaceable(made.architecture, "it has state layers (Mamba) beside attention")
-    return general.uniform(made, (None,) * made.count)
 
 
 def exaone_moe(made: Construction) -> tuple[LayerGeometry, ...]:
@@ -149,13 +140,14 @@ def nemotron_nas(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
-    """MiMo-V2: sliding layers have heads of their own, and values are narrower than keys."""
+    """MiMo-V2: sliding layers have heads of their own, and values are narrower than keys (first padded to them)."""
     text, count = made.text, made.count
     pattern = text.per_layer("hybrid_layer_pattern", count)
     if pattern is None:
         raise text.wrong("hybrid_layer_pattern", "is missing; MiMo-V2 needs one entry for each layer")
     sinks = bool(text.get("add_swa_attention_sink_bias"))
     window = text.first("sliding_window_size", "sliding_window")
+    narrow = made.release.has(history.MIMO_V2_STORES_NARROW_VALUES)
     built = []
     for index in range(count):
         sliding = pattern[index] == 1
@@ -167,9 +159,11 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
                 num_heads=text.whole(f"{lead}num_attention_heads"),
                 num_kv_heads=text.whole(f"{lead}num_key_value_heads"),
                 head_size=text.positive(f"{lead}head_dim"),
-                head_size_v=text.optional(f"{lead}v_head_dim"),
+                head_size_v=text.optional(f"{lead}v_head_dim") if narrow else None,
                 sliding_window=window if sliding else None,
                 has_sinks=sinks and sliding,
+                brings_value_backend=narrow,
+                reads_cache_config=made.release.has(history.MIMO_V2_READS_CACHE_CONFIG),
             )
         )
     return tuple(built)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
-    "chunked": "its local layers attend in chunks",
     "compressed": "its layers keep compressed caches (DeepSeek-V4)",
     "convolution": "its layers keep short-convolution caches beside attention",
-    "cross": "it is an encoder-decoder model with cross-attention caches",
     "draft": "it is a draft model for speculative decoding, not a model to serve",
+    "draft_unread": "which caches this draft has is not known",
     "loop": "its layers run in loops, each with a cache of its own",
     "none": "its layers are not vLLM attention layers",
     "pooled": "its audio encoder keeps pooled caches",
     "prefix": "its prompt attends in both directions while tokens are cached",
     "ring": "its layers keep summary or ring-buffer caches beside attention",
     "state": "it has state layers (Mamba, linear attention or short convolution) beside attention",
-    "state_only": "it has state layers (Mamba) and no attention",
     "unread": "how its class names and builds its layers is not known",
     "window_mla": "its latent layers slide",
 }

@@ -30,7 +30,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             fix=_fix(last, raised),
         )
     elif raised is not None and raised.block_size != _before(steps, raised):
-        idle = not plan.skip.matched_layers
+        idle = not (plan.skip.matched_layers or plan.skip.matched_drafts)
         yield Finding(
             rule=CODE,
             severity=Severity.WARNING if idle else Severity.NOTE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import Plan
 from kvplan.history.cache import MLA_HONOURS_SKIP_LIST
 from kvplan.rules import words
@@ -49,7 +50,10 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _stays(plan: Plan, concerned: tuple[int, ...]) -> str:
     """`stay fp8_ds_mla`."""
-    dtypes = {layer.cache_dtype or layer.storage_dtype for layer in attention_layers(plan) if layer.index in concerned}
+    if all(layer.role is Role.STATE for layer in plan.layers if layer.index in concerned):
+        return f"{'keeps a state' if len(concerned) == 1 else 'keep states'}, which no cache dtype reaches"
+    layers = [layer for layer in attention_layers(plan) if layer.index in concerned]
+    dtypes = {dtype for layer in layers if (dtype := layer.cache_dtype or layer.storage_dtype) is not None}
     verb = "stays" if len(concerned) == 1 else "stay"
     return f"{verb} {words.either(sorted(dtypes), 'and')}" if dtypes else f"{verb} as the others"
 

@@ -21,8 +21,13 @@ def check(plan: Plan) -> Iterator[Finding]:
     stages = f"{FLAG} {size}" if isinstance(size, int) else FLAG
     for error in errors(plan, "pipeline_partition", "pipeline_unsupported"):
         if error.code == "pipeline_unsupported":
-            message = f"{plan.checkpoint.name} does not support pipeline parallelism in {words.release_name(plan)}"
+            drafts = "the draft of " if error.facts.get("draft") else ""
+            message = (
+                f"{drafts}{plan.checkpoint.name} does not support pipeline parallelism in {words.release_name(plan)}"
+            )
             fix = f"drop {FLAG} and use --tensor-parallel-size"
+            if drafts:
+                fix = f"use vLLM 0.30.0 or later, or {fix}"
         else:
             layers = f" of {plan.geometry.num_layers} layers" if plan.geometry else ""
             message = f"{stages} and {PARTITION} do not make a pipeline{layers} ({said(error)})"

@@ -1,0 +1,352 @@
+"""A `--speculative-config` settled: method, draft config, number of tokens, the draft's layers.
+
+Source: `SpeculativeConfig.__post_init__` and `_verify_args` (config/speculative.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models import build as build_model
+from kvplan.engine.models import drafts
+from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
+from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.parallel import stage_sizes
+from kvplan.engine.speculation import method as methods
+from kvplan.engine.speculation.rewriting import Draft, rewrite
+from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.speculation.wanted import Wanted, refused, wanted
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage, StartupError
+from kvplan.errors import InputError
+from kvplan.history import speculation as history
+from kvplan.launch.values import Launch
+from kvplan.releases import Release
+
+AUXILIARY_STATES: Mapping[str, str | None] = {
+    "llama": None,
+    "qwen": None,
+    "minicpm": None,
+    "gpt_oss": None,
+    "hunyuan_vl": None,
+    "hunyuan_v1_dense": None,
+    "afmoe": None,
+    "nemotron_h": "0.17.1",
+    "deepseek_v2": "0.18.1",
+    "deepseek_v3": "0.18.1",
+    "kimi_k2": "0.18.1",
+    "kimi_k25": "0.18.1",
+    "minimax_m2": "0.19.1",
+    "gemma4": "0.19.1",
+    "laguna": "0.21.0",
+}
+"""Parts of model types whose targets hand out the hidden states that EAGLE 3 needs, and since when (to 0.21.0)."""
+
+SUFFIX_TREE_DEPTH = 24
+"""Tokens that suffix decoding speculates at most where nobody says otherwise."""
+
+
+def settle(
+    checkpoint: Checkpoint,
+    launch: Launch,
+    target: ModelGeometry,
+    *,
+    draft: Checkpoint | None,
+    tensor_parallel: int,
+    pipeline_parallel: int,
+) -> Speculation | None:
+    """What the launch's speculative decoding is; None without it.
+
+    `draft` is the checkpoint of the model that the config names, or of the target without --hf-overrides where it
+    names none. Raises StartupStops where vLLM refuses, InputError where kvplan cannot know the draft.
+    """
+    want, release = wanted(launch), launch.release
+    if want is None:
+        return None
+    method = methods.asked_method(want, release)
+    methods.check_model_given(want, method)
+    if method in methods.MODELLESS:
+        return _without_model(want, str(method), tensor_parallel)
+    model = want.text("model")
+    if model is None and method not in ("mtp", "dspark"):
+        raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
+    if model is not None and draft is None:
+        raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
+    rewritten = rewrite(draft or checkpoint, release)
+    method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, release)
+    if method in ("medusa", "mlp_speculator"):
+        return _without_model(want, method, tensor_parallel)
+    _check_target(method, checkpoint, release)
+    rewritten = _named(method, rewritten, checkpoint)
+    tokens = _tokens(want, method, rewritten)
+    config = rewritten.checkpoint.config
+    settled = Speculation(
+        method=method,
+        tokens=tokens,
+        reference=model,
+        checkpoint=rewritten.checkpoint,
+        cache_dtype=_dtype(want),
+        attention_backend=_backend(want),
+        draft_tensor_parallel=_tensor_parallel(want, tensor_parallel),
+        parallel_drafting=want.flag("parallel_drafting") or method in ("dflash", "dspark"),
+        padded=not want.flag("disable_padded_drafter_batch"),
+        mixed_vocabularies=want.flag("use_heterogeneous_vocab"),
+        dynamic=want.values.get("num_speculative_tokens_per_batch_size") is not None,
+        adaptive=want.flag("enable_adaptive_verification"),
+        non_causal=_non_causal(method, config),
+        modules=_modules(method, rewritten.checkpoint),
+        max_model_len=want.whole("max_model_len"),
+    )
+    if (
+        pipeline_parallel > 1
+        and release.has(history.DRAFT_PIPELINED_LIKE_TARGET)
+        and not drafts.supports_pipeline(rewritten.checkpoint, release)
+    ):
+        raise stop(
+            Stage.PARALLEL,
+            "pipeline_unsupported",
+            "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` "
+            "interface.",
+            exception="NotImplementedError",
+            facts={"architecture": rewritten.checkpoint.architectures[0], "draft": True},
+        )
+    if method == "draft_model":
+        _check_vocabulary(want, checkpoint, rewritten.checkpoint)
+        geometry = _standalone(rewritten.checkpoint, release)
+        _check_heads(geometry.num_attention_heads, settled.draft_tensor_parallel)
+        layers = _last_stage(geometry, pipeline_parallel)
+        return replace(settled, geometry=geometry, layers=layers)
+    try:
+        layers = _layers(rewritten.checkpoint, release, target, tokens, pipeline_parallel, launch)
+    except Refused as refusal:
+        if refusal.stage != "layers":
+            raise _unknown(refusal, rewritten.checkpoint) from None
+        return replace(settled, failure=_not_built(refusal))
+    heads = rewritten.checkpoint.text_config.get("num_attention_heads")
+    if isinstance(heads, int):
+        _check_heads(heads, settled.draft_tensor_parallel)
+    return replace(settled, layers=layers)
+
+
+def _check_target(method: str, target: Checkpoint, release: Release) -> None:
+    """Older releases list the kinds of targets that EAGLE 3 and DFlash drafts may have."""
+    if method not in ("eagle3", "dflash") or not release.has(history.AUXILIARY_STATES_BY_MODEL_TYPE):
+        return
+    known = tuple(name for name, since in AUXILIARY_STATES.items() if release.within(since, None))
+    model_type = str(target.text_config.get("model_type") or target.model_type)
+    if not any(name in model_type for name in known):
+        raise refused(
+            f"{method} is only supported for {list(known)} models. Got "
+            f"self.target_model_config.hf_text_config.model_type={model_type!r}",
+            "method",
+            method,
+        )
+
+
+def _without_model(want: Wanted, method: str, tensor_parallel: int) -> Speculation:
+    tokens = want.whole("num_speculative_tokens")
+    if tokens is None and method == "suffix":
+        tokens = int(want.values.get("suffix_decoding_max_tree_depth") or SUFFIX_TREE_DEPTH)
+    if method == "extract_hidden_states":
+        raise InputError(
+            "--speculative-config: kvplan does not emulate the method extract_hidden_states, which caches hidden "
+            "states; leave it out to plan the rest"
+        )
+    if method.startswith("ngram"):
+        _check_lookup(want)
+    if tokens is None:
+        raise refused(
+            "num_speculative_tokens must be provided with speculative model unless the draft model config contains "
+            "an n_predict parameter.",
+            "num_speculative_tokens",
+            None,
+        )
+    return Speculation(
+        method=method,
+        tokens=tokens,
+        draft_tensor_parallel=tensor_parallel,
+        padded=not want.flag("disable_padded_drafter_batch"),
+        dynamic=want.values.get("num_speculative_tokens_per_batch_size") is not None,
+    )
+
+
+def _check_lookup(want: Wanted) -> None:
+    longest, shortest = want.whole("prompt_lookup_max"), want.whole("prompt_lookup_min")
+    if longest is not None and shortest is not None and shortest > longest:
+        raise refused(
+            f"prompt_lookup_min={shortest} must be <= prompt_lookup_max={longest}", "prompt_lookup_min", shortest
+        )
+
+
+def _named(method: str, draft: Draft, target: Checkpoint) -> Draft:
+    """The draft under the architecture name that its method gives it."""
+    found = draft.checkpoint
+    names = found.architectures
+    match method:
+        case "eagle":
+            names = tuple(name if name.startswith("Eagle") else f"Eagle{name}" for name in names)
+        case "eagle3":
+            names = tuple(
+                name if name.startswith(("Eagle3", "Peagle", "PEagle")) or name.endswith("Eagle3") else f"Eagle3{name}"
+                for name in names
+            )
+        case "dflash":
+            names = tuple(
+                name
+                if name.startswith("DFlash") or name.endswith("DFlash") or name == "LiLiCorrDraftModel"
+                else f"DFlash{name}"
+                for name in names
+            )
+        case "dspark" if "DSparkDraftModel" in names and found.model_type == "qwen3":
+            names = ("Qwen3DSparkModel",)
+        case "dspark" if not methods.STANDALONE_DSPARK.intersection(names):
+            newer = target.model_type == "deepseek_v41"
+            names = ("DSparkV41DraftModel" if newer else "DSparkDraftModel",)
+    return draft if names == found.architectures else replace(draft, checkpoint=replace(found, architectures=names))
+
+
+def _tokens(want: Wanted, method: str, draft: Draft) -> int:
+    tokens, config = want.whole("num_speculative_tokens"), draft.checkpoint.config
+    if method == "dspark":
+        if tokens is None:
+            tokens = config.get("block_size") or config.get("dspark_block_size")
+    elif draft.n_predict is not None and draft.n_predict > 0:
+        if tokens is None:
+            tokens = draft.n_predict
+        elif tokens > draft.n_predict and tokens % draft.n_predict:
+            raise refused(
+                f"num_speculative_tokens:{tokens} must be divisible by n_predict={draft.n_predict}",
+                "num_speculative_tokens",
+                tokens,
+            )
+    if not isinstance(tokens, int):
+        raise refused(
+            "A speculative model was provided, but `num_speculative_tokens` was not provided",
+            "num_speculative_tokens",
+            None,
+        )
+    return tokens
+
+
+def _dtype(want: Wanted) -> str | None:
+    return want.text("kv_cache_dtype")
+
+
+def _backend(want: Wanted) -> str | None:
+    name = want.text("attention_backend")
+    return None if name is None or name.lower() == "auto" else name
+
+
+def _tensor_parallel(want: Wanted, target: int) -> int:
+    if want.values.get("tensor_parallel_size") is not None:
+        raise refused(
+            "'tensor_parallel_size' is not a valid argument in the speculative_config. Please pass "
+            "'draft_tensor_parallel_size' instead.",
+            "tensor_parallel_size",
+            want.values["tensor_parallel_size"],
+        )
+    asked = want.whole("draft_tensor_parallel_size")
+    if asked is None:
+        return target
+    if asked not in (1, target):
+        raise refused(
+            f"speculative_draft_tensor_parallel_size={asked} cannot be other value than 1 or target model "
+            "tensor_parallel_size",
+            "draft_tensor_parallel_size",
+            asked,
+            ("1", str(target)),
+        )
+    return asked
+
+
+def _check_heads(heads: int, tensor_parallel: int) -> None:
+    if heads and heads % tensor_parallel:
+        raise stop(
+            Stage.PARALLEL,
+            "heads_not_divisible",
+            f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel}).",
+            facts={"heads": heads, "tensor_parallel": tensor_parallel},
+        )
+
+
+def _check_vocabulary(want: Wanted, target: Checkpoint, draft: Checkpoint) -> None:
+    ours, theirs = target.text_config.get("vocab_size"), draft.text_config.get("vocab_size")
+    if want.flag("use_heterogeneous_vocab") or ours == theirs:
+        return
+    raise refused(
+        f"Target and draft model should have the same vocabulary size. Target model vocab_size={ours}. Draft model "
+        f"vocab_size={theirs}.",
+        "model",
+        draft.reference,
+    )
+
+
+def _modules(method: str, draft: Checkpoint) -> int:
+    """MTP modules that take turns in one step (`num_nextn_predict_layers` of the draft's config)."""
+    count = draft.config.get("num_nextn_predict_layers", 1)
+    return count if method == "mtp" and isinstance(count, int) else 1
+
+
+def _non_causal(method: str, config: Mapping[str, object]) -> bool:
+    """Whether some layer of a DFlash or DSpark draft attends in both directions."""
+    if method == "dspark":
+        return True
+    if method != "dflash":
+        return False
+    causal = config.get("is_causal")
+    own = config.get("dflash_config")
+    if causal is None and isinstance(own, Mapping):
+        causal = own.get("causal")
+    if causal is not None:
+        return not causal
+    types = config.get("layer_types")
+    return not (isinstance(types, (list, tuple)) and types and all(kind == "sliding_attention" for kind in types))
+
+
+def _standalone(draft: Checkpoint, release: Release) -> ModelGeometry:
+    try:
+        return build_model(draft, release, prefix="draft_model")
+    except Refused as refusal:
+        raise _unknown(refusal, draft) from None
+    except Unplaceable as unplaceable:
+        raise InputError(f"--speculative-config: the draft model {draft.reference}: {unplaceable}") from None
+
+
+def _last_stage(draft: ModelGeometry, stages: int) -> tuple[LayerGeometry, ...]:
+    """The draft's layers on the last pipeline stage, which alone runs it, split like any model."""
+    first = sum(stage_sizes(draft.num_layers, stages, None)[:-1])
+    return tuple(replace(layer, role=Role.DRAFT) for layer in draft.layers if layer.index >= first)
+
+
+def _layers(
+    draft: Checkpoint, release: Release, target: ModelGeometry, tokens: int, stages: int, launch: Launch
+) -> tuple[LayerGeometry, ...]:
+    partition = launch.environment.get("VLLM_PP_LAYER_PARTITION")
+    try:
+        return drafts.build(
+            draft,
+            release,
+            target,
+            stage_layers=stage_sizes(target.num_layers, stages, partition)[-1],
+            tokens=tokens,
+        )
+    except Unplaceable as unplaceable:
+        raise InputError(f"--speculative-config: the draft {draft.reference}: {unplaceable}") from None
+
+
+def _unknown(refusal: Refused, draft: Checkpoint) -> Exception:
+    return stop(
+        Stage.OPTIONS,
+        "unknown_architecture",
+        refusal.message,
+        exception=refusal.exception,
+        facts={"architecture": refusal.architecture, "architectures": draft.architectures, "draft": draft.reference},
+    )
+
+
+def _not_built(refusal: Refused) -> StartupError:
+    return StartupError(
+        Stage.LAYERS, refusal.exception, refusal.message, "draft_not_built", {"architecture": refusal.architecture}
+    )
