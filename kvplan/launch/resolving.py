@@ -55,7 +55,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
         release, remarks = _release(found, answers)
     except InputError as error:
         return _unreadable(found, str(error).removeprefix("--vllm-version "))
-    words = _own_words(found)
+    words = [_answered(word, answers) for word in _own_words(found)]
     if found.entry is Entry.SERVE and found.wrapper is None:
         unknown_model = _unknown_model(words, answers)
         if unknown_model is not None:
@@ -107,10 +107,31 @@ def _release(found: FoundLaunch, answers: Answers) -> tuple[Release, list[Remark
 def _hardware(found: FoundLaunch, answers: Answers) -> Hardware:
     around = found.around
     hardware = around.gpu or answers.gpu or default_hardware()
-    return hardware if around.count is None else replace(hardware, count=around.count)
+    counts = [count for count in (around.count, _visible(around.environment.get("CUDA_VISIBLE_DEVICES"))) if count]
+    return replace(hardware, count=min(counts)) if counts else hardware
+
+
+def _visible(devices: Passage | None) -> int | None:
+    """The GPUs that CUDA_VISIBLE_DEVICES leaves."""
+    if devices is None or devices.unknown or not re.fullmatch(r"[\w-]+(?:,[\w-]+)*", devices.text.strip()):
+        return None
+    return len(devices.text.split(","))
 
 
 # Words that are not known
+
+
+def _answered(word: Passage, answers: Answers) -> Passage:
+    """The word with the operator's values in place of variables that the file leaves open."""
+    left: list[tuple[int, str]] = []
+    text = word.text
+    for offset, name in word.unknown:
+        value = answers.environment.get(_variable(name) or "")
+        if value is None:
+            left.append((offset, name))
+        else:
+            text = text.replace(name, value, 1)
+    return word if text == word.text else Passage(text, word.file, word.runs, tuple(left))
 
 
 def _unknown_model(words: Sequence[Passage], answers: Answers) -> tuple[str, Location] | None:

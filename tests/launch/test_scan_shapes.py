@@ -359,6 +359,39 @@ def test_gpu_from_a_label(value: str, gpu: str | None) -> None:
     assert (None if found is None else found.name) == gpu
 
 
+def test_manifests_that_a_script_applies() -> None:
+    text = (
+        "#!/bin/sh\ncat <<EOF | kubectl apply -f -\napiVersion: kubeai.org/v1\nkind: Model\nmetadata:\n  name: m\n"
+        "spec:\n  url: hf://org/name\n  engine: VLLM\n  args: [--max-model-len=$LENGTH]\nEOF\n"
+    )
+    launch = launch_in(text, "x.sh")
+    assert words(launch) == ["org/name", "--max-model-len=$LENGTH"]
+    assert places(launch) == [(8, 13), (10, 10)]
+    assert launch.words[1].unknown == ((16, "$LENGTH"),)
+    assert words(launch_in(text.replace("cat <<", "LENGTH=512\ncat <<"), "x.sh"))[1] == "--max-model-len=512"
+
+
+@pytest.mark.parametrize("spelling", ["${TP}", "$(TP)", "{{ .Values.tp }}"])
+def test_what_somebody_else_fills_in_is_unknown(spelling: str) -> None:
+    text = f"name: a\nimage: vllm/vllm-openai:v0.25.1\nargs: [org/name, '-tp={spelling}']\n"
+    assert launch_in(text).words[1].unknown == ((4, spelling),)
+
+
+@pytest.mark.parametrize("first", ["serve", "vllm serve org/name --x"])
+def test_words_that_the_entry_point_takes_for_the_model(first: str) -> None:
+    (found,) = found_in(f"name: a\nimage: vllm/vllm-openai:v0.25.1\nargs: [{first}, org/name]\n").found
+    assert isinstance(found, Unreadable)
+    assert "entry point is `vllm serve`" in found.reason
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["[sleep, infinity]", "[python3, -c, 'import time']", "[python3, -m, dynamo.frontend]", "[sh, -c, 'ray start']"],
+)
+def test_containers_that_plainly_start_something_else(command: str) -> None:
+    assert found_in(f"name: a\nimage: vllm/vllm-openai:v0.25.1\ncommand: {command}\n").found == ()
+
+
 def test_commands_that_cannot_be_followed_are_named() -> None:
     reasons = [one.reason for one in manifest("kubernetes/not-followed.yaml") if isinstance(one, Unreadable)]
     assert reasons == ["Pod script/vllm: the command runs a script that is not at hand: /scripts/start.sh"]

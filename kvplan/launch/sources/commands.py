@@ -23,6 +23,8 @@ MARKER = re.compile(
 )
 """What a text that starts vLLM holds."""
 
+_MANIFEST = re.compile(r"(?m)^(?:apiVersion|services):", re.ASCII)
+
 MAX_NESTING = 8
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
@@ -182,9 +184,13 @@ class Reader:
     def heredoc(self, command: Command) -> Iterator[Found]:
         """Launches in the text that a command is fed with."""
         text, program = command.heredoc, PurePosixPath(command.words[0].text).name
-        if text is None or not MARKER.search(text.text):
+        if text is None or not (MARKER.search(text.text) or _MANIFEST.search(text.text)):
             return
-        if program in ("kubectl", "oc") or (command.target or "").endswith((".yaml", ".yml")):
+        if (
+            _MANIFEST.search(text.text)
+            or program in ("kubectl", "oc")
+            or (command.target or "").endswith((".yaml", ".yml"))
+        ):
             if self.nested_yaml is not None:
                 yield from self.nested_yaml(text)
         elif program in _SHELLS or program == "ssh" or (command.target or "").endswith((".sh", ".bash")):
@@ -412,6 +418,10 @@ def _at_entry_point(reader: Reader, container: Container, image: images.Image) -
                 return
         around = reader.around
         location = words[0].location if words else container.location.location
+        if words and words[0].text.split()[:1] in (["serve"], ["vllm"]):
+            reason = f"the image's entry point is `vllm serve`, which takes {_brief(words[0].text)!r} for the model"
+            yield Unreadable(words[0].file, f"{_titled(around)}: {reason}", location)
+            return
         if "dynamo" in image.name or "huggingfaceserver" in image.name:
             return
         yield FoundLaunch(entry=Entry.SERVE, words=words, location=location, around=around)
@@ -443,6 +453,8 @@ def _unfollowed(words: Sequence[Passage]) -> str | None:
     if _PYTHON.fullmatch(program):
         rest = [word.text for word in words[1:] if not word.text.startswith("-")]
         if rest and rest[0].startswith("dynamo."):
+            return None
+        if any(word.text == "-c" for word in words[1:3]) and not any("vllm" in text for text in rest):
             return None
         return f"the command runs Python code that is not at hand: {_brief(rest[0])}" if rest else None
     if program.endswith((".sh", ".py", ".bash")) or "entrypoint" in program:

@@ -13,7 +13,8 @@ from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
 from kvplan.launch.values import Hardware
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)", re.ASCII)
-_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}")
+_TEMPLATE = re.compile(r"\{\{[^{}]*\}\}|\$\{[A-Za-z_][A-Za-z0-9_]*\}", re.ASCII)
+"""What Helm, envsubst and the like fill in."""
 
 MAX_TEXT = 200_000
 """Characters of a value once variables in it are replaced."""
@@ -44,7 +45,7 @@ def _run(node: Node) -> tuple[int, int, int]:
 
 def templated(passage: Passage) -> Passage:
     """The text, with template expressions in it marked as unknown."""
-    if "{{" not in passage.text:
+    if "{{" not in passage.text and "${" not in passage.text:
         return passage
     marks = [(match.start(), " ".join(match.group().split())) for match in _TEMPLATE.finditer(passage.text)]
     return Passage(passage.text, passage.file, passage.runs, (*passage.unknown, *marks))
@@ -58,13 +59,11 @@ def expanded(passage: Passage, environment: Dictionary[str, Passage]) -> Passage
     at = 0
     for match in _REFERENCE.finditer(passage.text):
         value = None if match[1] is None else environment.get(match[1])
-        if match[1] is not None and value is None:
-            # Kubernetes leaves it; a shell behind it would run a command of that name.
-            continue
         pieces.append(passage.cut(at, match.start()))
-        if value is None:
+        if match[1] is None:
             pieces.append(passage.cut(match.start(), match.start() + 1))
-        elif value.unknown:
+        elif value is None or value.unknown:
+            # Not set here, but perhaps by `envFrom`; or a command, where a shell reads it.
             pieces.append(passage.cut(match.start(), match.end()).marked(match.group()))
         else:
             pieces.append(value)

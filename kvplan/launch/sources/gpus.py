@@ -66,8 +66,25 @@ _INSTANCES: tuple[tuple[str, str, str], ...] = (
 )
 """Beginning of the instance type, GPU, and how many of them one instance has (empty: by size)."""
 
+_FAMILIES = {
+    "p3": "v100-16",
+    "p4d": "a100-40",
+    "p4de": "a100",
+    "p5": "h100",
+    "p5e": "h200",
+    "p5en": "h200",
+    "p6-b200": "b200",
+    "p6-b300": "b300",
+    "g4dn": "t4",
+    "g5": "a10g",
+    "g6": "l4",
+    "g6e": "l40s",
+    "g7e": "rtxpro6000",
+}
+"""GPUs of AWS instance families, which Karpenter's labels name without a size."""
+
 _KEYS = re.compile(
-    r"gpu|accelerator|instance-type|machine-type|node-type|instance_type|instancetype|vmsize|device|nvidia",
+    r"gpu|instance-family|accelerator|instance-type|machine-type|node-type|instance_type|instancetype|vmsize|device|nvidia",
     re.IGNORECASE,
 )
 """Parts of label names behind which a GPU or an instance type may stand."""
@@ -79,6 +96,9 @@ _DROPPED = re.compile(
 
 def named_by(label: str, value: str) -> Hardware | None:
     """The GPU that a node label or an accelerator field means."""
+    if label.endswith("instance-family"):
+        family = _FAMILIES.get(value.lower())
+        return None if family is None else parse_gpu(family)
     return read(value) if _KEYS.search(label) else None
 
 

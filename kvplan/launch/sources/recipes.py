@@ -42,9 +42,14 @@ def launches(document: Node, reader: Reader, _beside: Beside) -> Iterator[Found]
 
 def _hardware(document: Mapping) -> list[Hardware | None]:
     named = document.mapping("meta", "hardware")
-    found = [] if named is None else [gpus.read(name.rpartition("_")[2] or name) for name in named.pairs]
+    found = [] if named is None else [_gpu(name) for name in named.pairs]
     known: list[Hardware | None] = [gpu for gpu in found if gpu is not None]
     return known or [None]
+
+
+def _gpu(name: str) -> Hardware | None:
+    """The GPU of a hardware id: `h200`, `rtx_pro_6000`, `dgx_spark_gb10`."""
+    return gpus.read(name.replace("_", "-")) or gpus.read(name.rpartition("_")[2])
 
 
 def _launch(document: Mapping, name: str, variant: Mapping, gpu: Hardware | None, reader: Reader) -> Found:

@@ -245,7 +245,11 @@ class _Run:
         for child in node.named_children:
             if child.type == "heredoc_redirect":
                 body = next((part for part in child.named_children if part.type == "heredoc_body"), None)
-                heredoc = None if body is None else self._of(body)
+                quoted = any(
+                    part.type == "heredoc_start" and self._spelling(part)[:1] in ("'", '"', "\\")
+                    for part in child.named_children
+                )
+                heredoc = None if body is None else self._of(body) if quoted else self._filled(body)
                 for part in child.named_children:
                     if part.type == "file_redirect":
                         target = self._target(part)
@@ -259,6 +263,19 @@ class _Run:
                 yield from self._command(child, heredoc, target)
             elif not child.type.endswith("_redirect"):
                 yield from self._statement(child, depth + 1)
+
+    def _filled(self, body: Node) -> Passage:
+        """A here-document with its variables replaced; blanks and quotes in it stay."""
+        pieces: list[Passage] = []
+        at = body.start_byte
+        for child in body.named_children:
+            if child.type in _FRAGMENTS and child.start_byte >= at and "expansion" in child.type:
+                pieces.append(self._cut(at, child.start_byte))
+                pieces += [one.passage for one in self._fragments(child, True) if one.fields is None]
+                at = child.end_byte
+        pieces.append(self._cut(at, body.end_byte))
+        kept = [piece for piece in pieces if piece.text]
+        return join(kept) if kept and sum(map(_length, kept)) <= MAX_TEXT else self._of(body)
 
     def _target(self, node: Node) -> str | None:
         if not any(child.type in (">", ">>", "&>", ">|") for child in node.children):
