@@ -55,6 +55,8 @@ from kvplan.rules.limits import (
     kv904_memory_estimated,
     kv905_unexplained_failure,
     kv906_architecture_not_emulated,
+    kv907_release_assumed,
+    kv908_value_not_known,
     kv910_host_memory_unknown,
 )
 from kvplan.rules.options import (
@@ -72,6 +74,13 @@ from kvplan.rules.options import (
     kv115_speculation_refused,
     kv120_quantisation_refused,
     kv121_remote_code_needed,
+)
+from kvplan.rules.pairs import (
+    kv701_pair_release_differs,
+    kv702_pair_cache_dtype_differs,
+    kv703_pair_block_size_differs,
+    kv704_pair_hybrid_manager_differs,
+    kv705_pair_backend_differs,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
@@ -149,11 +158,18 @@ RULES: tuple[Rule, ...] = (
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
     kv608_draft_costs_cache.RULE,
+    kv701_pair_release_differs.RULE,
+    kv702_pair_cache_dtype_differs.RULE,
+    kv703_pair_block_size_differs.RULE,
+    kv704_pair_hybrid_manager_differs.RULE,
+    kv705_pair_backend_differs.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,
     kv904_memory_estimated.RULE,
     FALLBACK,
     kv906_architecture_not_emulated.RULE,
+    kv907_release_assumed.RULE,
+    kv908_value_not_known.RULE,
     kv910_host_memory_unknown.RULE,
 )
