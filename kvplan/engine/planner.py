@@ -360,6 +360,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         tensor_parallel=config.tensor_parallel,
         pipeline_parallel=config.pipeline_parallel,
         data_parallel=config.data_parallel,
+        decode_context_parallel=config.decode_context_parallel,
+        prefill_context_parallel=config.prefill_context_parallel,
         gpu_memory_utilization=config.gpu_memory_utilization,
         num_gpu_blocks_override=config.num_gpu_blocks_override,
         kv_cache_memory_bytes=config.kv_cache_memory_bytes,
