@@ -285,7 +285,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
 
 def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Plan:
     config, built = progress.config, progress.built
-    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release)
+    drafted = None if config is None or config.speculation is None else config.speculation.architecture
+    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     return Plan(
         checkpoint=checkpoint,
         launch=launch,
@@ -380,6 +381,7 @@ def _speculative(config: EngineConfig) -> dict[str, Any]:
         "speculative_method": speculation.method,
         "num_speculative_tokens": speculation.tokens,
         "draft_model": speculation.reference,
+        "draft_architecture": speculation.architecture,
         "draft_cache_dtype": speculation.cache_dtype,
     }
 

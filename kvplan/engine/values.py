@@ -227,6 +227,8 @@ class Settings:
     num_speculative_tokens: int = 0
     draft_model: str | None = None
     """The draft model as the operator named it; None where the target holds it or there is none."""
+    draft_architecture: str | None = None
+    """The class of the draft's layers; None where it has none."""
     draft_cache_dtype: str | None = None
     """The draft's own cache dtype; None where it takes the target's."""
 

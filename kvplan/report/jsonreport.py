@@ -180,6 +180,7 @@ def _settings(plan: Plan) -> JsonObject | None:
             "method": settings.speculative_method,
             "num_speculative_tokens": settings.num_speculative_tokens,
             "draft_model": settings.draft_model,
+            "draft_architecture": settings.draft_architecture,
             "draft_cache_dtype": settings.draft_cache_dtype,
         },
     }

@@ -122,6 +122,8 @@ class Speculation(Part):
     num_speculative_tokens: int
     draft_model: str | None
     """As it was named; null where the target holds its draft or the method needs none."""
+    draft_architecture: str | None
+    """The class of the draft's layers; null where it has none."""
     draft_cache_dtype: str | None
     """The draft's own cache dtype; null where it takes the target's."""
 
