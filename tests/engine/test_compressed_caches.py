@@ -496,16 +496,16 @@ def deepseek_v41(**fields: Any) -> Checkpoint:
 def test_deepseek_v41_rows_by_gpu() -> None:
     """Hopper: 584 bytes a row, pages of whole 576 bytes. Server Blackwell: 528 a sliding row, 288 an NVFP4 one."""
     hopper = planned(deepseek_v41(), "-tp", "4")
-    assert layer(hopper, "model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
-    assert layer(hopper, "model.layers.2.attn").cache_dtype == "fp8_ds_mla"
-    assert layer(hopper, "model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
+    assert layer(hopper, "language_model.model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
+    assert layer(hopper, "language_model.model.layers.2.attn").cache_dtype == "fp8_ds_mla"
+    assert layer(hopper, "language_model.model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
     blackwell = planned(deepseek_v41(), "-tp", "4", gpu="b200")
-    assert layer(blackwell, "model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
-    rows = layer(blackwell, "model.layers.2.attn")
+    assert layer(blackwell, "language_model.model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
+    rows = layer(blackwell, "language_model.model.layers.2.attn")
     assert (rows.cache_dtype, rows.backend) == ("nvfp4_ds_mla", "FLASHMLA_MEGA_ATTN_DSV41")
     assert rows.unpadded_page_bytes == rows.spec_block_size // 2 * 288
-    assert {each.name for each in blackwell.layers if each.index == 3} == {"model.layers.3.attn.swa_cache"}
-    state = layer(blackwell, "model.layers.2.attn.compressor.state_cache")
+    assert {each.name for each in blackwell.layers if each.index == 3} == {"language_model.model.layers.3.attn.swa_cache"}
+    state = layer(blackwell, "language_model.model.layers.2.attn.compressor.state_cache")
     assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
 
 

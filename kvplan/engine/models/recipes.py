@@ -164,7 +164,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "models.flint": _family("flint"),
     "models.deepseek_v32": _family("latent"),
     "models.deepseek_v4": _family("deepseek_v4", "model.layers.{i}.attn", Windows.NONE),
-    "models.deepseek_v41": _family("deepseek_v41", "model.layers.{i}.attn", Windows.NONE),
+    "models.deepseek_v41": _family("deepseek_v41", "language_model.model.layers.{i}.attn", Windows.NONE),
     "models.glm5next": _family("glm5_next"),
     "models.glm5next:Glm5NextForConditionalGeneration": _wraps("Glm5NextForCausalLM"),
     "models.qwen4_exp": _family("qwen4_exp"),
