@@ -504,7 +504,9 @@ def test_deepseek_v41_rows_by_gpu() -> None:
     rows = layer(blackwell, "language_model.model.layers.2.attn")
     assert (rows.cache_dtype, rows.backend) == ("nvfp4_ds_mla", "FLASHMLA_MEGA_ATTN_DSV41")
     assert rows.unpadded_page_bytes == rows.spec_block_size // 2 * 288
-    assert {each.name for each in blackwell.layers if each.index == 3} == {"language_model.model.layers.3.attn.swa_cache"}
+    assert {each.name for each in blackwell.layers if each.index == 3} == {
+        "language_model.model.layers.3.attn.swa_cache"
+    }
     state = layer(blackwell, "language_model.model.layers.2.attn.compressor.state_cache")
     assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
 
@@ -516,3 +518,39 @@ def test_deepseek_v41_refusals() -> None:
     narrow = planned(deepseek_v41(), "--kv-cache-dtype", "nvfp4_ds_mla")
     assert narrow.error is not None
     assert "SM100" in narrow.error.message
+
+
+def dots3_note(**fields: Any) -> Checkpoint:
+    """Eight layers of Dots3-Note, every fourth one indexed."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 4096,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "swa_kv_lora_rank": 1024,
+        "swa_qk_rope_head_dim": 64,
+        "swa_num_attention_heads": 64,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "sliding_window_size": 512,
+        "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 2,
+        "max_position_embeddings": 131072,
+    }
+    return model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
+
+
+@pytest.mark.parametrize("release", ["0.28.0", NEWEST])
+def test_dots3_note_rows_have_one_width(release: str) -> None:
+    """64 tokens of 1,024 + 64 bfloat16 elements are 139,264 bytes, in indexed and sliding layers alike."""
+    found = planned(dots3_note(), "-tp", "4", release=release)
+    assert found.ok
+    place = "language_model.model.layers"
+    indexed = layer(found, f"{place}.0.self_attn.attn")
+    sliding_one = layer(found, f"{place}.1.self_attn.attn")
+    assert (indexed.spec, indexed.block_size, indexed.page_bytes) == ("MLAAttentionSpec", 64, 139_264)
+    assert (sliding_one.spec, sliding_one.block_size, sliding_one.page_bytes) == ("SlidingWindowMLASpec", 64, 139_264)
+    assert layer(found, f"{place}.0.self_attn.indexer.k_cache").page_bytes == 8_448

@@ -82,6 +82,14 @@ OWNED: tuple[Backend, ...] = (
         )
     ),
     Backend(name="CompressorBackend", since="0.20.2", block_sizes=_TOKEN_BY_TOKEN),
+    Backend(
+        name="DOTS3_NOTE_PADDED_MLA_SPARSE",
+        since="0.28.0",
+        mla=True,
+        sparse=True,
+        block_sizes=always((64,), ("0.32.0", (MultipleOf(64),))),
+        layouts=always(("BLHNC",)),
+    ),
     Backend(name="STEP5_DSA", since="0.33.0", sparse=True, layouts=always(("BLNHC",))),
     Backend(name="STEP5_CSA_SUMMARY", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="STEP5_CSA_TAIL_RING", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),

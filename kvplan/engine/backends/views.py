@@ -36,6 +36,7 @@ _ROWS = frozenset(
         "FLASHINFER_MLA_SPARSE",
         "FLASHINFER_MLA_SPARSE_DSV4",
         "DEEPSEEK_V32_INDEXER",
+        "DOTS3_NOTE_PADDED_MLA_SPARSE",
         "DEEPSEEK_V4_INDEXER",
         "MINIMAX_M3_SPARSE_INDEXER",
         "CompressorBackend",

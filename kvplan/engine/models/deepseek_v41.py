@@ -141,6 +141,7 @@ def _window(made: Construction, index: int) -> LayerGeometry:
         own=OwnCache(
             form=Form.WINDOW_LATENT,
             follows_format=True,
+            behind_attention=True,
             block_size=WINDOW_BLOCK,
             alignment=PLAIN_ALIGNMENT,
             mode_follows_format=True,

@@ -8,6 +8,7 @@ from kvplan.engine.models import (
     chunked,
     deepseek_v4,
     deepseek_v41,
+    dots3_note,
     encoder_decoder,
     gemma,
     general,
@@ -37,6 +38,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "deepseek_v41": deepseek_v41.deepseek_v41,
     "cohere_asr": encoder_decoder.cohere_asr,
     "domyn_edge": mixed.domyn_edge,
+    "dots3_note": dots3_note.dots3_note,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
     "falcon": mixed.falcon,
@@ -97,6 +99,7 @@ LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4"
 FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
     "deepseek_v4": deepseek_v4.cache_format,
     "deepseek_v41": deepseek_v41.cache_format,
+    "dots3_note": dots3_note.cache_format,
     "inkling": inkling.cache_format,
     "qwen4_exp": qwen4_exp.cache_format,
 }

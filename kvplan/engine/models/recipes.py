@@ -169,6 +169,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "models.glm5next:Glm5NextForConditionalGeneration": _wraps("Glm5NextForCausalLM"),
     "models.qwen4_exp": _family("qwen4_exp"),
     "models.qwen4_exp:Qwen4ExpForConditionalGeneration": _wraps("Qwen4ExpForCausalLM"),
+    "models.dots3_note": _family("dots3_note", "language_model." + DECODER, Windows.NONE),
     "models.hy_v4": _family("hy_v4"),
     "models.inkling": _family("inkling", "model.layers.{i}.attn", Windows.NONE),
     "models.minimax_m3": _family("minimax_m3"),
