@@ -124,10 +124,17 @@ QSA_NEEDS_512_OR_2048_GROUPS = Behaviour(
     until="0.31.0",
     where="models/qwen4_exp/config.py",
 )
+QWEN4_KNOWS_SPARSE_ATTENTION = Behaviour(
+    "QWEN4_KNOWS_SPARSE_ATTENTION",
+    "Qwen4-Exp's layer type `qwen_sparse_attention` is understood; before, only full_attention and linear_attention",
+    since="0.31.0",
+    until="0.31.0",
+    where="models/qwen4_exp/config.py",
+)
 QWEN4_KNOWS_INDEXED_ATTENTION = Behaviour(
     "QWEN4_KNOWS_INDEXED_ATTENTION",
-    "Qwen4-Exp's layer type `indexed_attention` is understood; before, only full_attention and linear_attention",
-    since="0.31.0",
+    "Qwen4-Exp is read with Transformers' config class, whose layer type is `indexed_attention`",
+    since="0.32.0",
     where="models/qwen4_exp/nvidia/model.py",
 )
 PROMOTION_GROWS_PADDING = Behaviour(

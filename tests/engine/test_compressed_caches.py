@@ -472,6 +472,21 @@ def test_qwen4_exp_cache_dtypes() -> None:
     assert ignoring.skip.ignored_layers == (3,)
 
 
+@pytest.mark.parametrize(
+    ("word", "release", "ok"),
+    [
+        ("indexed_attention", "0.30.0", False),
+        ("indexed_attention", "0.31.0", False),
+        ("indexed_attention", "0.32.0", True),
+        ("qwen_sparse_attention", "0.31.0", True),
+        ("full_attention", "0.32.0", True),
+    ],
+)
+def test_qwen4_exp_layer_type_words_differ_by_release(word: str, release: str, ok: bool) -> None:
+    found = planned(qwen4_exp(layer_types=["linear_attention"] * 3 + [word]), "-tp", "2", release=release)
+    assert found.ok is ok
+
+
 def deepseek_v41(**fields: Any) -> Checkpoint:
     """Four layers of DeepSeek-V4.1: two sliding, one source of ratio 2 and one that reads from it."""
     base = {

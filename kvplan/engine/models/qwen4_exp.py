@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _ATTENTION = "QWEN4_EXP_QSA_TRITON"
 _SIDE = "QWEN4_EXP_EXP_QSA_STATE"
-_WORDS = frozenset({"linear_attention", "full_attention", "indexed_attention"})
+_WORDS = frozenset({"linear_attention", "full_attention"})
 _GATES = frozenset({"silu", "swish", "sigmoid"})
 _ROPE_POSITIONS = 12
 """Elements in which a ring row carries three int64 rotary positions."""
@@ -65,7 +65,11 @@ def _check(made: Construction, types: Sequence[object], *, indexed: bool) -> Non
                 f"QSA requires indexer_budget / indexer_compress_ratio to be 512 or 2048, got {groups}",
                 check="the number of groups that the indexer selects",
             )
-    words = _WORDS if release.has(history.QWEN4_KNOWS_INDEXED_ATTENTION) else _WORDS - {"indexed_attention"}
+    words = set(_WORDS)
+    if release.has(history.QWEN4_KNOWS_SPARSE_ATTENTION):
+        words.add("qwen_sparse_attention")
+    if release.has(history.QWEN4_KNOWS_INDEXED_ATTENTION):
+        words.add("indexed_attention")
     unknown = next((str(kind) for kind in types if kind not in words), None)
     if unknown is not None:
         raise Refused(made.architecture, f"Invalid layer_type {unknown}", "ValueError", "layers", "the layer types")
