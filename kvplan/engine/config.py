@@ -11,6 +11,7 @@ from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import boundary, context_parallel, state_options
+from kvplan.engine.checks import backend_names, bounds, executors, quantisation
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.speculation import running
@@ -83,6 +84,9 @@ class EngineConfig:
     attention_backend: str | None
     flash_attn_version: int | None
     quantization: str | None
+    quantization_method: str | None
+    """The method the run ends up with: the checkpoint's, or what claims it."""
+    expert_parallel: bool
     kv_connector: bool
     batch_invariant: bool
     decode_context_parallel: int
@@ -133,17 +137,26 @@ def validate(
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
     steps: list[Step] = []
-    context = context_parallel.sizes(launch)
     cache_dtype = _cache_dtype(launch)
     skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
     steps += boundary_steps
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
+    bounds.check(launch, bounds.MODEL_BOUNDS)
     max_model_len, length_cause = _max_model_len(checkpoint, launch)
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
+    method = quantisation.verify(checkpoint, launch)
+    bounds.check_length(launch, max_model_len)
+    bounds.check(launch, bounds.ENGINE_BOUNDS)
+    bounds.check_data_parallel(launch)
+    bounds.check_tensor_division(launch)
+    tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
+    context = context_parallel.sizes(launch)
+    bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    bounds.check(launch, bounds.SCHEDULER_BOUNDS)
     running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
@@ -154,7 +167,6 @@ def validate(
             option="--max-num-batched-tokens",
         )
     )
-    pipeline = _positive(launch, "pipeline_parallel_size")
     prefix_caching = _prefix_caching(launch, geometry)
     states = state_options.resolve(
         checkpoint,
@@ -199,7 +211,7 @@ def validate(
         max_concurrent_batches=concurrent,
         hybrid_manager_disabled=_hybrid_manager_disabled(launch, checkpoint),
         sliding_window=geometry.model_sliding_window,
-        tensor_parallel=_positive(launch, "tensor_parallel_size"),
+        tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         data_parallel=_positive(launch, "data_parallel_size"),
         gpu_memory_utilization=float(_value(launch, "gpu_memory_utilization")),
@@ -208,6 +220,8 @@ def validate(
         attention_backend=_attention_option(launch, "backend"),
         flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
+        quantization_method=method,
+        expert_parallel=bool(_value(launch, "enable_expert_parallel")),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         decode_context_parallel=context.decode,
@@ -254,6 +268,7 @@ def _cache_dtype(launch: Launch) -> str:
             Stage.OPTIONS,
             "invalid_value",
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
     return value
@@ -309,6 +324,7 @@ def _model_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry
                 Stage.OPTIONS,
                 "invalid_value",
                 f"The model type {checkpoint.model_type!r} does not support float16.",
+                exception="ValidationError",
                 facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
             )
         return asked
@@ -402,6 +418,7 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                exception="ValidationError",
                 facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
@@ -471,11 +488,13 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
+    bounds.check_batch_sizes(tokens, seqs)
     if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     if tokens < seqs:
@@ -483,6 +502,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     return tokens, seqs
@@ -583,6 +603,10 @@ def _async_scheduling(
     """On unless switched off; pooling models, some speculation and executors without support go without, as did
     cached states."""
     asked = launch.get("async_scheduling")
+    executor = launch.get("distributed_executor_backend")
+    supported = executor != "ray" or executors.ray_schedules_asynchronously(launch)
+    if asked and not supported:
+        raise executors.refusal(str(executor), launch.release)
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
     if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
         hindrance = "prefix caching for Mamba models"
@@ -592,13 +616,11 @@ def _async_scheduling(
                 Stage.OPTIONS,
                 "invalid_value",
                 f"Async scheduling is not supported with {hindrance}.",
+                exception="ValidationError",
                 facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
             )
         return bool(asked)
-    if geometry.runner_type != "generate" or hindrance is not None:
-        return False
-    executor = launch.get("distributed_executor_backend")
-    return executor in (None, "mp", "uni", "external_launcher", "ray")
+    return supported and geometry.runner_type == "generate" and hindrance is None
 
 
 def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> int:
@@ -613,6 +635,8 @@ def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> i
 
 def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
+    if geometry.never_shares_prefixes:
+        return False
     if asked is not None:
         return bool(asked)
     return geometry.shares_prefixes and (
@@ -639,6 +663,7 @@ def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
             Stage.OPTIONS,
             "hybrid_manager",
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            exception="ValidationError",
             facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
         )
     return bool(asked)
@@ -657,5 +682,7 @@ def _attention_option(launch: Launch, key: str) -> Any:
                 "attention_backend and attention_config.backend are mutually exclusive",
                 facts={"option": "--attention-backend", "value": str(flag)},
             )
-        return flag if flag is not None else nested
+        asked = flag if flag is not None else nested
+        backend_names.check(asked, launch.release)
+        return asked
     return nested

@@ -14,22 +14,25 @@ from dataclasses import dataclass, replace
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
-from kvplan.engine.backends.selection import dtypes_with_backend, select
+from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, select
+from kvplan.engine.backends.software import is_quantised
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.checks import attention
+from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
-from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
-from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.drafting import backend_wish, refusal
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
-from kvplan.history import cache
+from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
 from kvplan.releases import Behaviour, Release
 
@@ -186,8 +189,9 @@ def _draft(
         draft=speculation,
     )
     built: list[BuiltLayer] = []
-    if speculation.failure is not None:
-        return built, speculation.failure
+    failure = refusal(speculation, release, prefix_caching=config.prefix_caching)
+    if failure is not None:
+        return built, failure
     taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
     twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
     if twice is not None:
@@ -257,7 +261,7 @@ class _RankBuilder:
         self.trail = trail
         self.rank = rank
         self.scheme = compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
+        self.quantization = checkpoint.quantization
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
         self.states: dict[State, BuiltState] = {}
@@ -285,17 +289,11 @@ class _RankBuilder:
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
+        if layer.kind is Kind.MLA and not self.release.has(checks.MLA_SELECTS_BEFORE_SCALES):
+            self._check_scales(layer, asked, query, layer.own_backend or "")
         backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if layer.kind in HEADED and self.scheme is not None:
-            check_scheme(self.scheme, layer.name, backend, query, self.release)
-        if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
-            raise stop(
-                Stage.LAYERS,
-                "invalid_value",
-                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
-            )
+        self._construct(layer, backend, cache_dtype, query)
         check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
         if layer.shares_cache_of is not None:
             return []
@@ -314,6 +312,29 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
+        """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""
+        if layer.kind is Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+        attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        if layer.kind is not Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+
+    def _check_scales(self, layer: LayerGeometry, cache_dtype: str, query: BackendQuery, backend: str) -> None:
+        """What the checkpoint's KV cache method refuses, if the layer gets one."""
+        method = self.config.quantization_method
+        if layer.kind in HEADED and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
+        if cache_dtype == "fp8_e5m2" and refuses_e5m2(
+            method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
+        ):
+            raise stop(
+                Stage.LAYERS,
+                "e5m2_with_scales",
+                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name, "method": method},
+            )
 
     def _number(self, layer: LayerGeometry) -> int | None:
         """The decoder layer that `layer` is, None for a layer of the draft."""
@@ -546,7 +567,23 @@ class _RankBuilder:
         """The backend that the model's code picks for values narrower than keys."""
         if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
             return None
-        return different_values(query, self.release)
+        backend = different_values(query, self.release)
+        asked = replace(query, requested=backend)
+        if is_quantised(query.kv_cache_dtype, self.release) and not BY_NAME[backend].takes_cache_dtype(
+            asked, self.release
+        ):
+            # Nobody asked the backend before; it refuses once it is constructed.
+            message = f"{backend} does not support a quantized KV cache of kv_cache_dtype={query.kv_cache_dtype!r}."
+            refused = BackendDecision(None, ((backend, ("kv_cache_dtype not supported",)),), error=message)
+            self.trail.choices[query.kv_cache_dtype, refused, asked, self.draft is not None][layer.index] = None
+            raise stop(
+                Stage.BACKEND,
+                "no_backend",
+                message,
+                exception="NotImplementedError",
+                facts={"cache_dtype": query.kv_cache_dtype, "layer": layer.name, "head_size": query.head_size},
+            )
+        return backend
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)

@@ -45,7 +45,16 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             "heads_not_divisible",
             f"Total number of attention heads ({geometry.num_attention_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
+            exception="ValidationError",
             facts={"heads": geometry.num_attention_heads, "tensor_parallel": tensor},
+        )
+    if config.expert_parallel and not geometry.is_moe:
+        raise stop(
+            Stage.PARALLEL,
+            "no_experts",
+            "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
+            exception="ValidationError",
+            facts={"option": "--enable-expert-parallel", "architecture": geometry.architecture},
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise stop(

@@ -6,7 +6,8 @@ every problem.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.checks import bounds, quantisation, remote_code, weights
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -97,8 +99,9 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
-    modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
         launch,
@@ -107,6 +110,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         tensor_parallel=launch.get("tensor_parallel_size") or 1,
         pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
     )
+    modelopt.check(checkpoint, launch.release)
     config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
@@ -117,11 +121,20 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    with _noted(progress):
+        quantisation.check_support(
+            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
+        )
+    bounds.check_block_division(launch)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=False)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
         raise StartupStops(built.error)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=True)
     for rank in range(config.pipeline_parallel):
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
@@ -140,6 +153,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+@contextmanager
+def _noted(progress: _Progress) -> Iterator[None]:
+    """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
+    try:
+        yield
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
 
 
 def _draft_at_auto(config: EngineConfig) -> EngineConfig:
@@ -337,6 +359,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         tensor_parallel=config.tensor_parallel,
         pipeline_parallel=config.pipeline_parallel,
         data_parallel=config.data_parallel,
+        decode_context_parallel=config.decode_context_parallel,
+        prefill_context_parallel=config.prefill_context_parallel,
         gpu_memory_utilization=config.gpu_memory_utilization,
         num_gpu_blocks_override=config.num_gpu_blocks_override,
         kv_cache_memory_bytes=config.kv_cache_memory_bytes,

@@ -251,15 +251,15 @@ DFLASH_MAY_MIX = Behaviour(
     since="0.26.0",
     where="model_executor/models/qwen3_dflash.py",
 )
-MIMO_V2_MTP_READS_CACHE_CONFIG = Behaviour(
-    "MIMO_V2_MTP_READS_CACHE_CONFIG",
-    "MiMo-V2's MTP layer is built with the cache config; before, no cache dtype and no skip list reached it",
-    since="0.32.0",
-    where="model_executor/models/mimo_v2_mtp.py",
-)
 AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     "AUXILIARY_STATES_BY_MODEL_TYPE",
     "the config check lists the model types that EAGLE 3 drafts may have as target",
     until="0.21.0",
     where="config/speculative.py",
+)
+EXAONE_MTP_REFUSES_PREFIX_CACHING = Behaviour(
+    "EXAONE_MTP_REFUSES_PREFIX_CACHING",
+    "EXAONE-MoE's MTP asserts that prefix caching is off",
+    until="0.19.1",
+    where="model_executor/models/exaone_moe_mtp.py",
 )

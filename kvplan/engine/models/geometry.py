@@ -248,6 +248,10 @@ class ModelGeometry:
     is_attention_free: bool = False
     attention: str = "decoder"
     """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    attends_both_ways: bool = False
+    """The prompt attends in both directions while its tokens are cached (prefix-LM)."""
+    never_shares_prefixes: bool = False
+    """Prefix caching is switched off whoever asked for it."""
     prefills_in_parts: bool = True
     """Whether chunked prefill is on by default."""
     shares_prefixes: bool = True
