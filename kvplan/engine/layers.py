@@ -58,6 +58,8 @@ class BuiltLayer:
     """The launch-wide cache dtype once this rank's layers were built."""
     page_of: BuiltLayer | None = None
     """The attention whose page a ring fills."""
+    asked_first: str | None = None
+    """A backend that is asked for a block size before the layer's own."""
     state: BuiltState | None = None
 
 
@@ -435,6 +437,7 @@ class _RankBuilder:
             num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
             skipped=skipped,
             run_cache_dtype=self.run_cache_dtype,
+            asked_first=settled.asked_first,
             page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
 
