@@ -85,8 +85,10 @@ from kvplan.rules.pairs import (
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
     kv402_cache_replicated,
+    kv403_context_parallel_impossible,
     kv404_pipeline_impossible,
     kv405_too_few_gpus,
+    kv406_context_parallel_stops_later,
     kv410_weight_block_split,
     kv411_no_experts,
 )
@@ -137,8 +139,10 @@ RULES: tuple[Rule, ...] = (
     kv311_kernel_refuses_layer.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
+    kv403_context_parallel_impossible.RULE,
     kv404_pipeline_impossible.RULE,
     kv405_too_few_gpus.RULE,
+    kv406_context_parallel_stops_later.RULE,
     kv410_weight_block_split.RULE,
     kv411_no_experts.RULE,
     kv501_pages_cannot_be_unified.RULE,
