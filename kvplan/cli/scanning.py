@@ -1,16 +1,31 @@
-"""From paths to a scan's report: find launches, plan each kind of launch once, and let the rules speak."""
+"""From paths to a scan's report: find launches, plan each kind of launch once, and let the rules speak.
+
+One process does it: a plan costs some milliseconds, about what it takes to hand a plan with its layers from one
+process to another, so that a pool would win nothing.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kvplan.errors import InputError
 from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.passages import Passage
 from kvplan.launch.resolving import Answers, resolved
-from kvplan.launch.scanning import FileResult, candidates, launches, read
+from kvplan.launch.scanning import (
+    FileResult,
+    candidates,
+    config_maps,
+    identity,
+    kind_of,
+    knows_more,
+    launches,
+    read,
+)
 from kvplan.report.scanvalues import ScannedLaunch, ScanReport
 from kvplan.report.values import make
 
@@ -108,28 +123,63 @@ def scan(
     checker = Checker(question)
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
-    for candidate in candidates(question.paths):
+    found = list(candidates(question.paths))
+    maps = _config_maps(found)
+    for candidate in found:
         if isinstance(candidate, Unreadable):
             told.append(candidate)
             continue
         files += 1
-        told += checked(checker, candidate, stdin)
+        told += checked(checker, candidate, stdin, maps)
         if progress is not None:
             progress(files, len(told))
-    return report_of(with_pairs(told, question), files)
+    return report_of(with_pairs(_once(told), question), files)
+
+
+def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
+    """Each launch once, in its most telling surroundings: a script in a ConfigMap is found there and in its pod."""
+    best: dict[object, ScannedLaunch | Unreadable] = {}
+    for one in told:
+        if isinstance(one, Unreadable):
+            best.setdefault(one, one)
+            continue
+        key = identity(one.found)
+        other = best.get(key)
+        if not isinstance(other, ScannedLaunch) or knows_more(one.found, other.found):
+            best[key] = one
+    return list(best.values())
+
+
+Candidate = tuple[str, Path | None]
+ConfigMaps = dict[Path, dict[str, dict[str, Passage]]]
+"""By directory, name and key."""
+
+
+def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
+    """What the ConfigMaps of each directory hold: pods of other files there may mount them."""
+    maps: ConfigMaps = {}
+    for candidate in found:
+        if isinstance(candidate, Unreadable) or candidate[1] is None or kind_of(candidate[0]) != "yaml":
+            continue
+        text = read(*candidate)
+        if text is not None and not isinstance(text, Unreadable):
+            for name, contents in config_maps(text).items():
+                maps.setdefault(candidate[1].parent, {})[name] = contents
+    return maps
 
 
 def checked(
-    checker: Checker, candidate: tuple[str, object], stdin: BinaryIO | None
+    checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps | None = None
 ) -> Iterable[ScannedLaunch | Unreadable]:
     """What comes of one file."""
     name, path = candidate
-    text = read(name, path, stdin)  # type: ignore[arg-type]
+    text = read(name, path, stdin)
     if text is None:
         return ()
     if isinstance(text, Unreadable):
         return (text,)
-    return checker.check(launches(text, checker.question.answers))
+    beside = (maps or {}).get(path.parent) if path is not None else None
+    return checker.check(launches(text, checker.question.answers, beside))
 
 
 def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanReport:

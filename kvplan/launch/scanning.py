@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
-from kvplan.launch.passages import Source
+from kvplan.launch.passages import Passage, Source
 from kvplan.launch.resolving import Answers
 
 MAX_BYTES = 4_000_000
@@ -104,25 +104,23 @@ def read(name: str, path: Path | None, stdin: BinaryIO | None = None) -> Text | 
                 raw = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         return Unreadable(name, _reason(error))
+    if not _SPEAKS.search(raw) and not _always_told(name):
+        return None
     if len(raw) > MAX_BYTES:
         return Unreadable(name, f"larger than {MAX_BYTES // 1_000_000} MB, so hardly a manifest")
     if b"\0" in raw:
         return Unreadable(name, "a binary file")
-    if not _SPEAKS.search(raw):
-        return _decodable(name, raw)
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return Unreadable(name, f"not UTF-8 text (byte {error.start})")
-    return Text(Source(name, text.replace("\r\n", "\n")), path)
+    return Text(Source(name, text.replace("\r\n", "\n")), path) if _SPEAKS.search(raw) else None
 
 
-def _decodable(name: str, raw: bytes) -> Unreadable | None:
-    try:
-        raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return Unreadable(name, f"not UTF-8 text (byte {error.start})")
-    return None
+def _always_told(name: str) -> bool:
+    """Whether a file of this name is told of when it cannot be read, whatever is in it: manifests and scripts are,
+    data, code and prose that never mention vLLM are not."""
+    return kind_of(name) not in ("python", "markdown") and not name.lower().endswith(".json")
 
 
 _SPEAKS = re.compile(
@@ -178,26 +176,44 @@ def _content_kind(text: str) -> str:
     return "shell"
 
 
-def launches(text: Text, answers: Answers) -> FileResult:
-    """Every launch of one file, each once, in the order in which they stand there."""
+def config_maps(text: Text) -> dict[str, dict[str, Passage]]:
+    """The ConfigMaps of a file, by name and key, for the pods of other files in its directory."""
+    from kvplan.launch.sources import kubernetes, yamlfile
+
+    if "ConfigMap" not in text.source.text or kind_of(text.source.name) != "yaml":
+        return {}
+    documents: list[yamlfile.Node] = []
+    try:
+        documents += yamlfile.documents(text.source)
+    except yamlfile.YamlProblem:
+        # Told where the file itself is read.
+        return {}
+    return kubernetes.config_maps(documents)
+
+
+def launches(text: Text, answers: Answers, maps: Mapping[str, dict[str, Passage]] | None = None) -> FileResult:
+    """Every launch of one file, each once, in the order in which they stand there.
+
+    `maps` are the ConfigMaps of the files beside it.
+    """
     from kvplan.launch.sources import registry
 
     kind = kind_of(text.source.name) or _content_kind(text.source.text)
     found: dict[object, Found] = {}
     around = Surroundings(kind=kind)
     try:
-        for one in registry.read(kind, text.source, around, answers, text.base):
-            key = _identity(one)
-            if key not in found or _knows_more(one, found[key]):
+        for one in registry.read(kind, text.source, around, answers, text.base, maps or {}):
+            key = identity(one)
+            if key not in found or knows_more(one, found[key]):
                 found[key] = one
     except RecursionError:
         deep = Unreadable(text.source.name, "nested too deeply to be followed")
-        found[_identity(deep)] = deep
+        found[identity(deep)] = deep
     ordered = sorted(found.values(), key=_position)
     return FileResult(text.source.name, text.base, tuple(ordered))
 
 
-def _identity(one: Found) -> object:
+def identity(one: Found) -> object:
     """What makes a launch the same: its words and where they stand, whichever way they were found."""
     if isinstance(one, Unreadable):
         return (one.file, one.location, one.reason)
@@ -208,7 +224,7 @@ def _position(one: Found) -> tuple[int, int]:
     return (0, 0) if one.location is None else (one.location.line, one.location.column)
 
 
-def _knows_more(one: Found, other: Found) -> bool:
+def knows_more(one: Found, other: Found) -> bool:
     """Whether `one` was found in more telling surroundings than `other`, which is the same launch."""
     if not isinstance(one, FoundLaunch) or not isinstance(other, FoundLaunch):
         return False

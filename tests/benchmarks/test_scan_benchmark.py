@@ -1,11 +1,13 @@
 """How quick `kvplan scan` is: `pytest tests/benchmarks --benchmark-enable`.
 
-A thousand launches in three hundred files stay under ten seconds on two cores, and the time grows with the launches.
+A thousand launches in three hundred files, all different, stay under ten seconds of one core, and the time grows with
+the launches. Processor time is held to that, which a busy machine does not change; the table shows wall time.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -67,11 +69,14 @@ def write(folder: Path, launches: int) -> None:
 def test_scan(launches: int, tmp_path: Path, benchmark: BenchmarkFixture) -> None:
     write(tmp_path, launches)
 
+    began = time.process_time()
+
     def run() -> ScanReport:
+        nonlocal began
+        began = time.process_time()
         return scan(Question(paths=(str(tmp_path),), answers=Answers(), offline=True))
 
     report = benchmark.pedantic(run, rounds=1, warmup_rounds=int(launches < 1000))  # type: ignore[no-untyped-call]
     assert len(report.launches) == launches
     assert report.unreadable == ()
-    assert benchmark.stats is not None
-    assert float(benchmark.stats.stats.min) < LIMIT * launches / 1000 + 1
+    assert time.process_time() - began < LIMIT * launches / 1000 + 1

@@ -392,6 +392,16 @@ def test_containers_that_plainly_start_something_else(command: str) -> None:
     assert found_in(f"name: a\nimage: vllm/vllm-openai:v0.25.1\ncommand: {command}\n").found == ()
 
 
+def test_docker_behind_another_program() -> None:
+    launch = launch_in("#!/bin/sh\nsudo -E docker run vllm/vllm-openai:v0.25.1 --model a\n", "x.sh")
+    assert (words(launch), launch.around.release) == (["--model", "a"], "0.25.1")
+
+
+def test_library_code_is_no_launch() -> None:
+    code = "from vllm import LLM\ndef make(model, size):\n    return LLM(model=model, tensor_parallel_size=size)\n"
+    assert found_in(code, "x.py").found == ()
+
+
 def test_commands_that_cannot_be_followed_are_named() -> None:
     reasons = [one.reason for one in manifest("kubernetes/not-followed.yaml") if isinstance(one, Unreadable)]
     assert reasons == ["Pod script/vllm: the command runs a script that is not at hand: /scripts/start.sh"]

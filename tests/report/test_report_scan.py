@@ -160,3 +160,26 @@ def test_environment_is_honoured_per_release(tmp_path: Path) -> None:
     (finding,) = [finding for finding in launch["findings"] if finding["rule"] == "KV106"]
     assert finding["location"]["line"] == 6
     assert launch["launch"]["environment"]["VLLM_PP_LAYER_PARTITION"] == "30,2"
+
+
+def test_a_config_map_of_another_file(tmp_path: Path) -> None:
+    (tmp_path / "maps.yaml").write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  start.sh: |\n"
+        "    exec vllm serve meta-llama/Llama-3.1-8B --block-size 12\n"
+    )
+    (tmp_path / "pod.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  volumes: [{name: v, configMap: {name: m}}]\n"
+        "  containers:\n    - name: vllm\n      image: vllm/vllm-openai:v0.30.0\n      command: [sh, /s/start.sh]\n"
+        "      volumeMounts: [{name: v, mountPath: /s}]\n"
+    )
+    report = told(str(tmp_path))
+    (launch,) = report["launches"]
+    assert (launch["engine"]["release"], launch["found"]["name"]) == ("0.30.0", "p/vllm")
+    assert launch["found"]["location"]["file"].endswith("maps.yaml")
+    assert report["unreadable"] == []
+
+
+def test_devices_that_are_visible(tmp_path: Path) -> None:
+    (tmp_path / "x.sh").write_text("CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B -tp 4\n")
+    (launch,) = told("--gpu", "h200:8", str(tmp_path))["launches"]
+    assert launch["startup"]["error"]["code"] == "too_few_gpus"

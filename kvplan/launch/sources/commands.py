@@ -27,6 +27,9 @@ _MANIFEST = re.compile(r"(?m)^(?:apiVersion|services):", re.ASCII)
 
 MAX_NESTING = 8
 
+ConfigMaps = Mapping[str, dict[str, Passage]]
+"""ConfigMaps by name: their contents by key."""
+
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
 # fmt: off
@@ -88,6 +91,9 @@ _WRAPPERS: Mapping[str, str] = {
 }
 """Modules that take vLLM's engine options among their own."""
 _OTHER_COMMANDS = frozenset({"bench", "chat", "complete", "collect-env", "run-batch", "--version", "-v", "--help"})
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl"})
+_FRONT = 6
+"""Words among which the program is looked for that another one starts."""
 _IDLE = frozenset({"sleep", "tail", "true", "nvidia-smi", "ray", "curl", "wget", "nginx", "date", "ls", "env"})
 """Programs that a container may run in place of vLLM and that do not start it."""
 
@@ -129,6 +135,8 @@ class Reader:
     nested_yaml: Callable[[Passage], Iterator[Found]] | None = None
     """Reads manifests that a script hands to kubectl."""
     depth: int = 0
+    maps: ConfigMaps = field(default_factory=dict)
+    """ConfigMaps of files beside this one."""
 
     def within(self, around: Surroundings) -> Reader:
         """The same reader with other surroundings, one level deeper."""
@@ -220,9 +228,11 @@ class Reader:
             if len(words) > 1:
                 yield from self.deeper().shell(join(words[1:], " "), script)
             return
-        if program in ("docker", "podman", "nerdctl") and len(words) > 1:
-            yield from _container_command(self, words)
-            return
+        for index, word in enumerate(words[:-1][:_FRONT]):
+            # Behind sudo, timeout, srun and the like too.
+            if PurePosixPath(word.text).name in _CONTAINERS:
+                yield from _container_command(self, words[index:])
+                return
         if words[0].text in self.around.files:
             yield from self.deeper().shell(self.around.files[words[0].text], self._called(words))
             return

@@ -126,12 +126,14 @@ class _Module:
 def _call(call: ast.Call, module: _Module, reader: Reader) -> Iterator[Found]:
     name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
     if name in _BUILDERS and module.imports_vllm:
-        yield _engine(name, call, module, reader)
+        found = _engine(name, call, module, reader)
+        if found is not None:
+            yield found
     elif name in _RUNNERS and call.args:
         yield from _command(call, module, reader)
 
 
-def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found:
+def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found | None:
     words: list[Passage] = []
     options: list[Passage] = []
     if call.args:
@@ -157,6 +159,9 @@ def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found
                 options.append(Passage(whole.text, whole.file, whole.runs, ((len(flag), spelling),)))
             else:
                 options += option_words(keyword.arg, known[0], place)
+    if (not words or words[0].unknown) and all(option.unknown for option in options):
+        # Library code that hands on what it is given.
+        return None
     around = replace(reader.around, kind="Python", name=f"{name}(…)")
     return FoundLaunch(
         entry=Entry.SERVE,

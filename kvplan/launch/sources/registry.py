@@ -20,7 +20,7 @@ from kvplan.launch.sources import (
     recipes,
     skypilot,
 )
-from kvplan.launch.sources.commands import Reader
+from kvplan.launch.sources.commands import ConfigMaps, Reader
 from kvplan.launch.sources.typed import Beside
 from kvplan.launch.sources.yamlfile import Node, YamlProblem, documents
 
@@ -51,9 +51,11 @@ DOCUMENTS: tuple[DocumentFormat, ...] = (
 for containers, word lists and shell text."""
 
 
-def read(kind: str, source: Source, around: Surroundings, answers: Answers, base: Path | None) -> Iterator[Found]:
-    """The launches of a file of this kind."""
-    reader = Reader(around, answers.environment)
+def read(
+    kind: str, source: Source, around: Surroundings, answers: Answers, base: Path | None, maps: ConfigMaps
+) -> Iterator[Found]:
+    """The launches of a file of this kind; `maps` are ConfigMaps of files beside it."""
+    reader = Reader(around, answers.environment, maps=maps)
     yield from _FILES[kind](source, reader, base)
 
 
@@ -76,7 +78,7 @@ def _yaml(source: Source, reader: Reader, base: Path | None) -> Iterator[Found]:
 
 
 def _documents(read_documents: list[Node], reader: Reader, base: Path | None) -> Iterator[Found]:
-    maps = kubernetes.config_maps(read_documents)
+    maps = {**reader.maps, **kubernetes.config_maps(read_documents)}
     beside = Beside(base, tuple(read_documents), maps)
     for document in read_documents:
         known = next((form for form in DOCUMENTS if form.recognises(document)), None)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from kvplan.launch.found import Found
-from kvplan.launch.passages import Passage, Source
+from kvplan.launch.passages import Passage, Source, join
 from kvplan.launch.sources.commands import MARKER, Reader
 from kvplan.launch.sources.shelltext import Command, Script
 
@@ -67,8 +67,6 @@ def _words(text: Passage, environment: dict[str, Passage], reader: Reader | None
     found: list[Passage] = []
     # A colon in front: an assignment is then a word like any other.
     front = Passage(": ", text.file, text.runs[:1])
-    from kvplan.launch.passages import join
-
     for command in script.commands(join([front, shaped])):
         if isinstance(command, Command):
             found += command.words[1:]
