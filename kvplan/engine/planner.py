@@ -212,6 +212,10 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)
+    try:
+        state_blocks.check_planned([group.block_size for group in grouped.groups], config)
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
     by_name = {layer.geometry.name: layer for layer in built.layers}
     num_blocks = sized.capacity.num_blocks or 1
     checked: set[tuple[object, ...]] = set()

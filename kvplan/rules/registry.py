@@ -11,6 +11,7 @@ from kvplan.rules.blocks import (
     kv506_no_common_block_size,
     kv507_block_larger_than_request,
     kv508_cache_layout_impossible,
+    kv509_block_exceeds_batch,
 )
 from kvplan.rules.cache import (
     kv201_packed_cache_viewed_plain,
@@ -38,6 +39,7 @@ from kvplan.rules.capacity import (
     kv603_memory_unknown,
     kv604_few_long_requests,
     kv608_draft_costs_cache,
+    kv609_states_limit_requests,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
@@ -66,6 +68,7 @@ from kvplan.rules.options import (
     kv110_architecture_not_in_release,
     kv111_config_file_not_read,
     kv115_speculation_refused,
+    kv116_state_options_refused,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
@@ -90,6 +93,7 @@ RULES: tuple[Rule, ...] = (
     kv110_architecture_not_in_release.RULE,
     kv111_config_file_not_read.RULE,
     kv115_speculation_refused.RULE,
+    kv116_state_options_refused.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -123,11 +127,13 @@ RULES: tuple[Rule, ...] = (
     kv506_no_common_block_size.RULE,
     kv507_block_larger_than_request.RULE,
     kv508_cache_layout_impossible.RULE,
+    kv509_block_exceeds_batch.RULE,
     kv601_nothing_left.RULE,
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
     kv608_draft_costs_cache.RULE,
+    kv609_states_limit_requests.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,
