@@ -69,14 +69,6 @@ _RULES = (
     click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
 )
 
-_FAIL_ON = click.option(
-    "--fail-on",
-    type=click.Choice(["error", "warning", "note"]),
-    default="error",
-    show_default=True,
-    help="The least severity that makes the exit code 1.",
-)
-
 
 def launch_options(command: Decorated) -> Decorated:
     """The options that say which launch is meant."""
@@ -93,9 +85,15 @@ def rule_options(command: Decorated) -> Decorated:
     return _all(_RULES, command)
 
 
-def threshold_option(command: Decorated) -> Decorated:
-    """The option that says what makes a gate fail."""
-    return _all((_FAIL_ON,), command)
+def threshold_option(default: str | None, shown: str) -> Callable[[Decorated], Decorated]:
+    """The option that says what makes a command fail; `shown` is its default in words."""
+    return click.option(
+        "--fail-on",
+        type=click.Choice(["error", "warning", "note"]),
+        default=default,
+        show_default=shown,
+        help="The least severity that makes the exit code 1.",
+    )
 
 
 def _all(options: tuple[Callable[[Any], Any], ...], command: Decorated) -> Decorated:

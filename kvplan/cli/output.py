@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TextIO
 
 from kvplan.errors import InputError
-from kvplan.report.canvas import Canvas, canvas_for
+from kvplan.report.canvas import Canvas
 
 
 def canvas(output: str | None) -> Canvas:
     """The canvas that the text is for: a plain one for a file, else that of standard output."""
     stream: TextIO | None = sys.stdout
-    return Canvas() if _is_file(output) or stream is None else canvas_for(stream)
+    return Canvas() if _is_file(output) else Canvas(stream=stream)
 
 
 def write(text: str, output: str | None) -> None:

@@ -9,6 +9,10 @@ import click
 
 _META = "kvplan.words"
 
+_COMMANDS_OF = {"--fail-on": "check and plan", "--layer": "why", "--value": "why"}
+"""Options that not every command about a launch has. Where they are missing they must not pass for short forms of
+vLLM's (`--fail-on-environ-validation`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Words:
@@ -65,6 +69,8 @@ class LaunchCommand(click.Command):
             flag, equals, value = word.partition("=")
             name = f"--{flag[2:].replace('_', '-')}" if flag.startswith("--") else flag
             if name not in takes_value:
+                if name in _COMMANDS_OF:
+                    raise click.UsageError(f"{name} is an option of kvplan {_COMMANDS_OF[name]} only", ctx)
                 theirs.append(word)
             elif equals or not takes_value[name]:
                 mine.append(f"{name}{equals}{value}")

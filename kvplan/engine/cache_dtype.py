@@ -79,6 +79,7 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
             "dtype_mismatch",
             f'kv_cache_dtype="{current}" is incompatible with dtype="{config.model_dtype}". '
             f"Please set `--kv-cache-dtype` to `auto` or `{config.model_dtype}`.",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": current, "model_dtype": config.model_dtype},
         )
     return ResolvedCacheDtype(current, tuple(steps), hooked is not None and hooked.draft_keeps_auto)

@@ -10,12 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from kvplan.engine import compressed_groups
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import RequestLimits, ceil_div
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Capacity, Stage, StartupError
 from kvplan.history import capacity as history
+from kvplan.history import parallel
 from kvplan.releases import Release
 
 GIB = 1 << 30
@@ -41,6 +43,8 @@ def bytes_per_block(groups: tuple[CacheGroup, ...], release: Release) -> int:
     if not release.has(history.POOL_IS_WIDEST_GROUP):
         if len(groups) == 1 and groups[0].uniform:
             return groups[0].page_bytes
+        if all(group.uniform for group in groups):
+            return compressed_groups.bytes_per_block([group.specs for group in groups], release)
         return max(len(group.layers) for group in groups) * groups[0].representative.page_bytes
     widest = max(sum(spec.page_bytes for spec in group.specs) for group in groups)
     alignment = math.lcm(*(spec.row_alignment for group in groups for spec in group.specs))
@@ -60,8 +64,10 @@ def _group_blocks(group: CacheGroup, limits: RequestLimits) -> int:
 
 def needed_bytes(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> int:
     """Bytes that the admission check says one request of `limits.max_model_len` tokens needs on a worker."""
-    if not release.has(history.POOL_IS_WIDEST_GROUP) and len(groups) == 1 and groups[0].uniform:
-        return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
+    if not release.has(history.POOL_IS_WIDEST_GROUP) and all(group.uniform for group in groups):
+        if len(groups) == 1:
+            return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
+        return compressed_groups.needed_bytes([group.specs for group in groups], limits)
     return bytes_per_block(groups, release) * request_blocks(groups, limits, release)
 
 
@@ -71,6 +77,8 @@ def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, relea
     def fits(length: int) -> bool:
         return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
 
+    if fits(limits.max_model_len):
+        return limits.max_model_len
     if not fits(1):
         return 0
     low, high = 1, limits.max_model_len
@@ -98,7 +106,13 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
     computed; with `available` None only the need of one request is."""
     release = config.release
     stages = [groups for groups in workers if groups]
-    limits = RequestLimits(config.max_model_len, config.in_flight_tokens, config.retained_tokens)
+    limits = RequestLimits(
+        config.max_model_len,
+        config.in_flight_tokens,
+        config.retained_tokens,
+        encoder_tokens=config.max_num_batched_tokens,
+        context_shards=config.context_shards,
+    )
     if not stages:
         return Sized(_nothing_cached(config, available, estimated))
     per_block = [bytes_per_block(groups, release) for groups in stages]
@@ -194,7 +208,8 @@ def _tokens(
 ) -> int:
     if release.has(history.TOKENS_FROM_CONCURRENCY):
         return int(times * limits.max_model_len)
-    return num_blocks // len(groups) * min(group.block_size for group in groups)
+    shards = limits.context_shards if release.has(parallel.DCP_MULTIPLIES_TOKENS) else 1
+    return num_blocks // len(groups) * min(group.block_size for group in groups) * shards
 
 
 def _line(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> tuple[int, float]:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary, state_options
+from kvplan.engine import boundary, context_parallel, state_options
+from kvplan.engine.checks import backend_names, bounds, executors, quantisation
 from kvplan.engine.dtypes import known
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.speculation import running
@@ -18,8 +19,7 @@ from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.errors import InputError
-from kvplan.history import capacity, state
+from kvplan.history import capacity, parallel, state
 from kvplan.history import speculation as speculative
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Hardware, Launch
@@ -48,6 +48,11 @@ _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
 _TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
 """Rope types for which the context length only sizes the table of sines."""
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
+
+ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+BATCHED_DP_TOKENS = 256
+"""Tokens a batch where experts work on batches of fixed size."""
+BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +84,13 @@ class EngineConfig:
     attention_backend: str | None
     flash_attn_version: int | None
     quantization: str | None
+    quantization_method: str | None
+    """The method the run ends up with: the checkpoint's, or what claims it."""
+    expert_parallel: bool
     kv_connector: bool
     batch_invariant: bool
+    decode_context_parallel: int
+    prefill_context_parallel: int
     cache_layout_wish: str | None
     pipeline_partition: str | None
     speculation: Speculation | None = None
@@ -109,6 +119,11 @@ class EngineConfig:
         return self.speculation.extra_retained_tokens
 
     @property
+    def context_shards(self) -> int:
+        """Ranks that share the tokens of one request."""
+        return context_parallel.shards(self.decode_context_parallel, self.prefill_context_parallel, self.release)
+
+    @property
     def in_flight_tokens(self) -> int:
         """Tokens that may be scheduled and not yet settled: what a recycling cache reserves for."""
         if self.release.has(capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT):
@@ -121,7 +136,6 @@ def validate(
 ) -> EngineConfig:
     """The engine config of `launch`. Raises StartupStops where vLLM refuses, InputError where kvplan must."""
     release, hardware = launch.release, launch.hardware
-    _refuse_unemulated(launch)
     steps: list[Step] = []
     cache_dtype = _cache_dtype(launch)
     skip_tokens, boundary_steps = _skip_tokens(checkpoint, launch, geometry, cache_dtype)
@@ -129,10 +143,20 @@ def validate(
     model_dtype = _model_dtype(checkpoint, launch, geometry)
     steps.append(Step(Stage.OPTIONS, "model.dtype", model_dtype, _dtype_cause(launch, checkpoint), option="--dtype"))
 
+    bounds.check(launch, bounds.MODEL_BOUNDS)
     max_model_len, length_cause = _max_model_len(checkpoint, launch)
     steps.append(Step(Stage.OPTIONS, "model.max_model_len", str(max_model_len), length_cause, option="--max-model-len"))
 
+    method = quantisation.verify(checkpoint, launch)
+    bounds.check_length(launch, max_model_len)
+    bounds.check(launch, bounds.ENGINE_BOUNDS)
+    bounds.check_data_parallel(launch)
+    bounds.check_tensor_division(launch)
+    tensor, pipeline = _positive(launch, "tensor_parallel_size"), _positive(launch, "pipeline_parallel_size")
+    context = context_parallel.sizes(launch)
+    bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
     batched, seqs = _batch_sizes(launch, geometry, max_model_len)
+    bounds.check(launch, bounds.SCHEDULER_BOUNDS)
     running.check_batch(speculation, release, batched, seqs)
     steps.append(
         Step(
@@ -143,7 +167,6 @@ def validate(
             option="--max-num-batched-tokens",
         )
     )
-    pipeline = _positive(launch, "pipeline_parallel_size")
     prefix_caching = _prefix_caching(launch, geometry)
     states = state_options.resolve(
         checkpoint,
@@ -186,9 +209,9 @@ def validate(
         async_scheduling=async_scheduling,
         model_runner=runner,
         max_concurrent_batches=concurrent,
-        hybrid_manager_disabled=_hybrid_manager_disabled(launch),
+        hybrid_manager_disabled=_hybrid_manager_disabled(launch, checkpoint),
         sliding_window=geometry.model_sliding_window,
-        tensor_parallel=_positive(launch, "tensor_parallel_size"),
+        tensor_parallel=tensor,
         pipeline_parallel=pipeline,
         data_parallel=_positive(launch, "data_parallel_size"),
         gpu_memory_utilization=float(_value(launch, "gpu_memory_utilization")),
@@ -197,8 +220,12 @@ def validate(
         attention_backend=_attention_option(launch, "backend"),
         flash_attn_version=_flash_attn_version(launch, cache_dtype),
         quantization=_value(launch, "quantization"),
+        quantization_method=method,
+        expert_parallel=bool(_value(launch, "enable_expert_parallel")),
         kv_connector=_value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        decode_context_parallel=context.decode,
+        prefill_context_parallel=context.prefill,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,
@@ -233,14 +260,6 @@ def _positive(launch: Launch, name: str) -> int:
     return size
 
 
-def _refuse_unemulated(launch: Launch) -> None:
-    """Kvplan stops rather than plan a launch whose caches it would count wrongly."""
-    for name in ("decode_context_parallel_size", "prefill_context_parallel_size"):
-        if (launch.get(name) or 1) != 1:
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} {launch.get(name)}: kvplan does not emulate context parallelism yet")
-
-
 def _cache_dtype(launch: Launch) -> str:
     value = str(_value(launch, "kv_cache_dtype"))
     accepted = known(launch.release)
@@ -249,6 +268,7 @@ def _cache_dtype(launch: Launch) -> str:
             Stage.OPTIONS,
             "invalid_value",
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            exception="ValidationError",
             facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
     return value
@@ -304,6 +324,7 @@ def _model_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry
                 Stage.OPTIONS,
                 "invalid_value",
                 f"The model type {checkpoint.model_type!r} does not support float16.",
+                exception="ValidationError",
                 facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
             )
         return asked
@@ -397,6 +418,7 @@ def _max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+                exception="ValidationError",
                 facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
@@ -431,6 +453,14 @@ def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
     return 0
 
 
+def _batched_dp_moe(launch: Launch) -> bool:
+    """Whether experts work on small fixed batches: data and expert parallelism over a batched all-to-all backend."""
+    if not launch.release.has(parallel.BATCHED_DP_TAKES_SMALL_BATCHES):
+        return False
+    batched = _value(launch, "all2all_backend") in BATCHED_ALL2ALL
+    return batched and bool(launch.get("enable_expert_parallel")) and (launch.get("data_parallel_size") or 1) > 1
+
+
 def _batch_cause(launch: Launch, hardware: Hardware) -> str:
     if launch.get("max_num_batched_tokens") is not None:
         return f"--max-num-batched-tokens {launch.get('max_num_batched_tokens')}"
@@ -442,10 +472,11 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
     release = launch.release
     tier = _large_gpu_tier(launch.hardware, release)
     asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
-    tokens = int(asked_tokens) if asked_tokens is not None else (2048, 8192, 16384)[tier]
+    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else (2048, 8192, 16384)[tier]
+    tokens = int(asked_tokens) if asked_tokens is not None else default
     seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
     chunked = _value(launch, "enable_chunked_prefill")
-    chunked = True if chunked is None else bool(chunked)
+    chunked = geometry.prefills_in_parts if chunked is None else bool(chunked)
     if launch.get("performance_mode") == "throughput":
         tokens *= 2 if asked_tokens is None else 1
         seqs *= 2 if asked_seqs is None else 1
@@ -457,11 +488,13 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
         tokens = min(seqs * max_model_len, tokens)
     if asked_seqs is None:
         seqs = min(seqs, tokens)
-    if tokens < max_model_len and not chunked:
+    bounds.check_batch_sizes(tokens, seqs)
+    if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     if tokens < seqs:
@@ -469,6 +502,7 @@ def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) ->
             Stage.OPTIONS,
             "invalid_value",
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     return tokens, seqs
@@ -522,6 +556,8 @@ def _model_runner(
         return "V2"
     if running.keeps_v1(speculation, release, pipeline):
         return "V1"
+    if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        return "V2"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
@@ -544,6 +580,10 @@ def _async_scheduling(
     """On unless switched off; pooling models, some speculation and executors without support go without, as did
     cached states."""
     asked = launch.get("async_scheduling")
+    executor = launch.get("distributed_executor_backend")
+    supported = executor != "ray" or executors.ray_schedules_asynchronously(launch)
+    if asked and not supported:
+        raise executors.refusal(str(executor), launch.release)
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
     if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
         hindrance = "prefix caching for Mamba models"
@@ -553,13 +593,11 @@ def _async_scheduling(
                 Stage.OPTIONS,
                 "invalid_value",
                 f"Async scheduling is not supported with {hindrance}.",
+                exception="ValidationError",
                 facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
             )
         return bool(asked)
-    if geometry.runner_type != "generate" or hindrance is not None:
-        return False
-    executor = launch.get("distributed_executor_backend")
-    return executor in (None, "mp", "uni", "external_launcher", "ray")
+    return supported and geometry.runner_type == "generate" and hindrance is None
 
 
 def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> int:
@@ -576,17 +614,19 @@ def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if asked is not None:
         return bool(asked)
-    if geometry.is_attention_free:
-        return False
-    return not geometry.is_hybrid or (
-        geometry.runner_type == "generate" and launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )
 
 
-def _hybrid_manager_disabled(launch: Launch) -> bool:
+def _hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
     """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
     release = launch.release
     cause = None
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    allowed = launch.environment.get(ALLOW_CHUNKS, "1")
+    if chunks and allowed.strip().lower() in ("", "0", "false"):
+        cause = f"{ALLOW_CHUNKS}={allowed}"
     if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
         cause = "--kv-events-config"
     asked = launch.get("disable_hybrid_kv_cache_manager")
@@ -598,6 +638,7 @@ def _hybrid_manager_disabled(launch: Launch) -> bool:
             Stage.OPTIONS,
             "hybrid_manager",
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            exception="ValidationError",
             facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
         )
     return bool(asked)
@@ -616,5 +657,7 @@ def _attention_option(launch: Launch, key: str) -> Any:
                 "attention_backend and attention_config.backend are mutually exclusive",
                 facts={"option": "--attention-backend", "value": str(flag)},
             )
-        return flag if flag is not None else nested
+        asked = flag if flag is not None else nested
+        backend_names.check(asked, launch.release)
+        return asked
     return nested

@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
+from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
+from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
     BareAssertion,
     FullAttentionSpec,
@@ -24,10 +28,13 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, packed, state
+from kvplan.history import blocks, capacity, compressed, packed, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
+
+LOCAL = (SlidingWindowSpec, ChunkedLocalAttentionSpec)
+"""Specs of layers that see a part of the text, which a switched-off hybrid manager allocates as full attention."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +123,15 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping((_plain(specs, list(specs)),), (*steps, _step("one group: every layer has the same spec")))
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
+    pooled = _pooled(specs, release)
+    if pooled is not None:
+        return Grouping(pooled, (*steps, _step("states in the slots of latent pages, tails in those of index pages")))
+    latent = latent_groups(specs, release)
+    if latent is not None:
+        note = _step("full latent caches in one group, sliding ones by block size and window")
+        return Grouping(tuple(_uniform(bucket) for bucket in latent), (*steps, note))
     if layout is not None and is_block_outermost(layout) and release.has(blocks.PACKED_GROUPS):
-        side_by_side = _packed(specs)
+        side_by_side = _packed(specs, release)
         if side_by_side is not None:
             return Grouping(side_by_side, (*steps, _step("mixed pages packed side by side in a block")))
     try:
@@ -130,6 +144,17 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping(fallback, (*steps, note))
     groups, note = _by_pattern(unified, release)
     return Grouping(groups, (*steps, note))
+
+
+def _pooled(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
+    try:
+        found = pooled_groups(specs, release)
+    except StateTooLarge as error:
+        raise _Refused("ValueError", "state_too_large", str(error), page_bytes=error.page_bytes) from None
+    if found is None:
+        return None
+    uniform = [_uniform(bucket) for bucket in found.uniform]
+    return (*uniform, *(_plain(bucket, list(bucket)) for bucket in found.plain))
 
 
 def _step(text: str) -> Step:
@@ -161,12 +186,17 @@ def _promote(specs: Specs, release: Release) -> Specs:
         return specs
     full = [spec for spec in listed if isinstance(spec, FullAttentionSpec)]
     promoted: dict[str, LayerSpec] = dict(specs)
-    if full and any(isinstance(spec, SlidingWindowSpec) for spec in listed):
+    if full and any(isinstance(spec, LOCAL) for spec in listed):
         sizes = {spec.block_size for spec in full}
         common = next(iter(sizes)) if len(sizes) == 1 else None
         takes_common = release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
         for name, spec in specs.items():
-            if isinstance(spec, SlidingWindowSpec):
+            if isinstance(spec, SlidingWindowMLASpec):
+                if release.has(compressed.PROMOTION_OF_SLIDING_LATENT_FAILS):
+                    text = "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
+                    raise _Refused("TypeError", "hybrid_manager", text)
+                promoted[name] = promote_latent(spec, common or full[0].block_size, release)
+            elif isinstance(spec, LOCAL):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
     listed = list(promoted.values())
     if not (_mergeable(listed) or same_type(listed)):
@@ -179,8 +209,11 @@ def _promote(specs: Specs, release: Release) -> Specs:
     return promoted
 
 
-def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> FullAttentionSpec:
-    keeps = release.has(blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
+def _as_full(
+    spec: SlidingWindowSpec | ChunkedLocalAttentionSpec, block_size: int, release: Release
+) -> FullAttentionSpec:
+    chunked = isinstance(spec, ChunkedLocalAttentionSpec)
+    keeps = release.has(blocks.PROMOTED_CHUNKS_KEEP_MODE if chunked else blocks.PROMOTION_KEEPS_VALUE_HEAD_AND_MODE)
     value_head = spec.head_size_v if keeps and spec.head_size_v is not None else spec.head_size
     padded = spec.page_size_padded
     if padded is not None and release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE):
@@ -208,6 +241,7 @@ def _as_full(spec: SlidingWindowSpec, block_size: int, release: Release) -> Full
         page_size_padded=padded,
         indexes_by_block_stride=spec.indexes_by_block_stride,
         sliding_window=spec.sliding_window,
+        chunk_size=spec.chunk_size if isinstance(spec, ChunkedLocalAttentionSpec) else None,
     )
 
 
@@ -332,7 +366,7 @@ def _buckets(specs: Specs, release: Release) -> list[list[str]]:
     return [names for _, names in merged]
 
 
-def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
+def _packed(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
     """Groups for a block-outermost layout: layers of different pages lie side by side in one block.
 
     Layers are put into buckets of one type. A bucket with equally many layers of every page is a repeating pattern;
@@ -350,13 +384,18 @@ def _packed(specs: Specs) -> tuple[CacheGroup, ...] | None:
             buckets.append({name: spec})
     patterns = [_Pattern.of(bucket) for bucket in buckets]
     floor = max((p.repeats for p in patterns if p.balanced and len(p.by_page) > 1), default=0)
-    repeats = _cheapest_divisor([p.repeats for p in patterns if p.balanced], floor) if floor else None
+    repeats = cheapest_divisor([p.repeats for p in patterns if p.balanced], floor) if floor else None
 
     def parts(pattern: _Pattern) -> int:
         return ceil_div(pattern.repeats, repeats) if pattern.balanced and repeats is not None else 1
 
     def shrinks(pattern: _Pattern) -> bool:
-        return repeats is None and all(isinstance(spec, SlidingWindowSpec) for spec in pattern.bucket.values())
+        first = next(iter(pattern.bucket.values()))
+        if isinstance(first, MambaSpec):
+            return True
+        if not release.has(blocks.PACKED_RINGS_AND_WINDOWS_SHRINK):
+            return False
+        return isinstance(first, CircularBufferSpec) or (repeats is None and isinstance(first, SlidingWindowSpec))
 
     anchor = max(p.widest(len(p.bucket) if shrinks(p) else parts(p)) for p in patterns)
     groups: list[CacheGroup] = []
@@ -400,13 +439,3 @@ class _Pattern:
     def widest(self, parts: int) -> int:
         """Page bytes of the largest of `parts` groups."""
         return sum(ceil_div(len(names), parts) * page for page, names in self.by_page.items())
-
-
-def _cheapest_divisor(counts: list[int], floor: int) -> int:
-    """The chunk length from `floor` up that wastes the fewest places when every count is rounded up to it."""
-    best, waste = floor, None
-    for length in range(floor, max(counts) + 1):
-        wasted = sum(-count % length for count in counts)
-        if waste is None or wasted <= waste:
-            best, waste = length, wasted
-    return best

@@ -15,7 +15,7 @@ from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
-from kvplan.history import backends, cache, packed
+from kvplan.history import backends, packed
 from kvplan.releases import Release
 
 _SUPPORTED = ("tensor", "attn_head")
@@ -29,18 +29,6 @@ def compressed_tensors_scheme(quantization: Mapping[str, Any] | None) -> Mapping
         return None
     scheme = quantization.get("kv_cache_scheme")
     return scheme if isinstance(scheme, Mapping) else None
-
-
-def refuses_e5m2(quantization: Mapping[str, Any] | None, release: Release) -> bool:
-    """Whether the checkpoint's quantisation brings a KV cache method, which refuses fp8_e5m2."""
-    if quantization is None:
-        return False
-    method = str(quantization.get("quant_method", ""))
-    if method == "compressed-tensors":
-        if release.has(cache.E5M2_ALLOWED_WITHOUT_KV_SCHEME):
-            return quantization.get("kv_cache_scheme") is not None
-        return True
-    return method in ("fp8", "fbgemm_fp8", "quark") or method.startswith("modelopt")
 
 
 def check_scheme(scheme: Mapping[str, Any], layer: str, backend: str, query: BackendQuery, release: Release) -> None:

@@ -8,17 +8,22 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, heterogeneous_heads, sparse_with_sinks
+from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import dtypes_with_backend, select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.checks import attention
+from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
-from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme, refuses_e5m2
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish
@@ -26,8 +31,9 @@ from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
-from kvplan.history import cache
+from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
+from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -50,6 +56,8 @@ class BuiltLayer:
     skipped: bool
     run_cache_dtype: str
     """The launch-wide cache dtype once this rank's layers were built."""
+    page_of: BuiltLayer | None = None
+    """The attention whose page a ring fills."""
     state: BuiltState | None = None
 
 
@@ -122,7 +130,7 @@ def build(
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, trail, rank)
         try:
             for layer in mine:
-                built += builder.add(layer)
+                built += builder.add(layer, built)
         except StartupStops as stopped:
             error = error or stopped.error
         built = _of_rank(built, rank, builder.run_cache_dtype)
@@ -150,7 +158,12 @@ def build(
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
     """The layers, those of `rank` with what became of its launch-wide cache dtype."""
-    return [layer if layer.rank != rank else replace(layer, run_cache_dtype=run_cache_dtype) for layer in built]
+    return [
+        replace(layer, run_cache_dtype=run_cache_dtype)
+        if layer.rank == rank and layer.run_cache_dtype != run_cache_dtype
+        else layer
+        for layer in built
+    ]
 
 
 def _draft(
@@ -245,20 +258,22 @@ class _RankBuilder:
         self.trail = trail
         self.rank = rank
         self.scheme = compressed_tensors_scheme(checkpoint.quantization)
-        self.e5m2_refused = refuses_e5m2(checkpoint.quantization, self.release)
+        self.quantization = checkpoint.quantization
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
         self.decisions: dict[BackendQuery, BackendDecision] = {}
         self.states: dict[State, BuiltState] = {}
 
-    def add(self, layer: LayerGeometry) -> list[BuiltLayer]:
+    def add(self, layer: LayerGeometry, before: Sequence[BuiltLayer] = ()) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
         check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
+        if layer.kind is Kind.OWN:
+            return [self._own(layer, before)]
         if layer.kind is Kind.STATE:
             return [self._state(layer)]
         window = layer.sliding_window
-        if layer.kind is Kind.ATTENTION and window is None and layer.reads_cache_config:
+        if layer.kind in HEADED and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
@@ -268,19 +283,15 @@ class _RankBuilder:
                 exception="ZeroDivisionError",
                 facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
+        launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
-        query = self._query(layer, asked, window)
-        backend = layer.own_backend or self._select(layer, query)
+        query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
+        if layer.kind is Kind.MLA and not self.release.has(checks.MLA_SELECTS_BEFORE_SCALES):
+            self._check_scales(layer, asked, query, layer.own_backend or "")
+        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
-        if layer.kind is Kind.ATTENTION and self.scheme is not None:
-            check_scheme(self.scheme, layer.name, backend, query, self.release)
-        if cache_dtype == "fp8_e5m2" and self.e5m2_refused:
-            raise stop(
-                Stage.LAYERS,
-                "invalid_value",
-                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name},
-            )
+        self._construct(layer, backend, cache_dtype, query)
+        check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -299,6 +310,29 @@ class _RankBuilder:
             )
         ]
 
+    def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
+        """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""
+        if layer.kind is Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+        attention.check(layer, backend, cache_dtype, query, self.config.hardware, self.release)
+        if layer.kind is not Kind.MLA:
+            self._check_scales(layer, cache_dtype, query, backend)
+
+    def _check_scales(self, layer: LayerGeometry, cache_dtype: str, query: BackendQuery, backend: str) -> None:
+        """What the checkpoint's KV cache method refuses, if the layer gets one."""
+        method = self.config.quantization_method
+        if layer.kind in HEADED and self.scheme is not None:
+            check_scheme(self.scheme, layer.name, backend, query, self.release)
+        if cache_dtype == "fp8_e5m2" and refuses_e5m2(
+            method, self.quantization, mla=layer.kind is Kind.MLA, release=self.release
+        ):
+            raise stop(
+                Stage.LAYERS,
+                "e5m2_with_scales",
+                "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
+                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name, "method": method},
+            )
+
     def _number(self, layer: LayerGeometry) -> int | None:
         """The decoder layer that `layer` is, None for a layer of the draft."""
         return layer.index if self.draft is None else None
@@ -308,6 +342,18 @@ class _RankBuilder:
         if layer.state is None or layer.own_backend is None:
             raise ValueError(f"{layer.name} is a state layer without a state")
         config = self.config
+        if (
+            config.num_speculative_tokens
+            and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
+            and self.checkpoint.model_type != "qwen3_next"
+        ):
+            raise stop(
+                Stage.SPECS,
+                "state_mode",
+                "Mamba with speculative decoding is not supported yet.",
+                exception="NotImplementedError",
+                facts={"option": "--speculative-config", "layer": layer.name},
+            )
         if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
             self._note_ignored(layer, "none (a state)")
         built = self.states.get(layer.state)
@@ -361,12 +407,54 @@ class _RankBuilder:
             run_cache_dtype=self.run_cache_dtype,
         )
 
+    def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
+        """A cache module of the model's own code; those that follow the attention's format settle it first."""
+        own = layer.own
+        assert own is not None
+        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+            raise stop(
+                Stage.LAYERS,
+                "kv_heads_not_divisible",
+                f"the cache supports tp_size <= num_kv_heads ({layer.num_kv_heads}), got {self.split.tensor}",
+                exception="AssertionError",
+                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+            )
+        asked, skipped = self.run_cache_dtype, False
+        if own.is_attention:
+            asked, skipped = self._layer_dtype(layer, layer.sliding_window)
+        query = replace(self._query(layer, asked, layer.sliding_window), tokens_per_state=own.tokens_per_state)
+        settled = settle(self.geometry.family, layer, query, self.release)
+        if settled.cache_dtype != asked:
+            self.run_cache_dtype = settled.cache_dtype
+            self.trail.note(
+                layer.index,
+                "layer.cache_dtype",
+                settled.cache_dtype,
+                f"{settled.backend} stores {asked} as {settled.cache_dtype}",
+                "--kv-cache-dtype",
+                settled.behaviour,
+            )
+        return BuiltLayer(
+            geometry=replace(layer, own=settled.own),
+            rank=self.rank,
+            cache_dtype=settled.cache_dtype if own.is_attention else None,
+            storage=settled.storage,
+            quant_mode=quant_mode(settled.cache_dtype if own.mode_follows_format else "auto", self.release),
+            backend=settled.backend,
+            query=replace(query, run_cache_dtype=self.run_cache_dtype),
+            sliding_window=layer.sliding_window,
+            num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
+            skipped=skipped,
+            run_cache_dtype=self.run_cache_dtype,
+            page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
+        )
+
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:
         """(the cache dtype this layer asks its backend for, whether the skip list set it)."""
         if not layer.reads_cache_config:
             return self._dtype_without_config(layer), False
         asked = self.run_cache_dtype
-        if layer.kind is Kind.ATTENTION and self.scheme is not None:
+        if layer.kind in HEADED and self.scheme is not None:
             overrides = self.release.has(cache.COMPRESSED_TENSORS_OVERRIDES_FLAG)
             if asked == "auto" or (overrides and asked != "fp8"):
                 self.trail.note(
@@ -382,16 +470,14 @@ class _RankBuilder:
         if not tokens or not self.release.has(cache.SKIP_LIST_EXISTS):
             return asked, False
         index_token = str(layer.index)
-        honours = layer.reads_skip_list and (
-            layer.kind is Kind.ATTENTION or self.release.has(cache.MLA_HONOURS_SKIP_LIST)
-        )
+        honours = layer.reads_skip_list and (layer.kind in HEADED or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
                 self._note_ignored(layer, asked)
             return asked, False
         index_token = str(layer_index(layer.name))
         hits = [index_token] if index_token in tokens else []
-        if layer.kind is Kind.ATTENTION and window is not None and "sliding_window" in tokens:
+        if layer.kind in HEADED and window is not None and "sliding_window" in tokens:
             hits.append("sliding_window")
         if not hits:
             return asked, False
@@ -452,14 +538,21 @@ class _RankBuilder:
             use_mla=mla,
             use_sparse=mla and layer.latent is not None and layer.latent.sparse,
             has_sink=layer.has_sinks and not mla,
-            has_sliding_window=window is not None,
-            use_mm_prefix=self.geometry.uses_mm_prefix and not mla,
+            has_sliding_window=window is not None and layer.kind not in BACKEND_FIRST,
+            use_mm_prefix=self.geometry.uses_mm_prefix and layer.kind is Kind.ATTENTION,
+            attn_type="encoder_decoder" if layer.kind is Kind.CROSS else "decoder",
             use_per_head_quant_scales=bool(
-                not mla and self.scheme is not None and self.scheme.get("strategy") == "attn_head"
+                not mla
+                and layer.kind not in BACKEND_FIRST
+                and self.scheme is not None
+                and self.scheme.get("strategy") == "attn_head"
             ),
             use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
             use_kv_connector=config.kv_connector,
+            use_pcp=config.prefill_context_parallel > 1,
+            use_dcp=config.decode_context_parallel > 1,
+            dcp_size=config.decode_context_parallel,
             requested=config.attention_backend,
             flash_attn_version=config.flash_attn_version,
             num_heads=layer.num_heads // self.split.tensor,
@@ -476,6 +569,12 @@ class _RankBuilder:
             forced: Forced = heterogeneous_heads((each.head_size for each in self.geometry.layers), query, self.release)
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
         return query
+
+    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
+        """The backend that the model's code picks for values narrower than keys."""
+        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
+            return None
+        return different_values(query, self.release)
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
@@ -44,7 +45,16 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             "heads_not_divisible",
             f"Total number of attention heads ({geometry.num_attention_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
+            exception="ValidationError",
             facts={"heads": geometry.num_attention_heads, "tensor_parallel": tensor},
+        )
+    if config.expert_parallel and not geometry.is_moe:
+        raise stop(
+            Stage.PARALLEL,
+            "no_experts",
+            "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
+            exception="ValidationError",
+            facts={"option": "--enable-expert-parallel", "architecture": geometry.architecture},
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise stop(
@@ -55,6 +65,9 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             exception="NotImplementedError",
             facts={"architecture": geometry.architecture},
         )
+    if not geometry.use_mla:
+        heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
+        context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
     counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
     steps = []
@@ -84,7 +97,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
     """Model code asserts, without a text, that KV heads divide over ranks or ranks over KV heads."""
-    if layer.kind is not Kind.ATTENTION or not layer.num_kv_heads:
+    if layer.kind not in (Kind.ATTENTION, Kind.OWN) or not layer.num_kv_heads:
         return
     larger, smaller = max(layer.num_kv_heads, tensor), min(layer.num_kv_heads, tensor)
     if larger % smaller:

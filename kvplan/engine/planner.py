@@ -6,15 +6,29 @@ every problem.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import block_size, cache_dtype, grouping, layers, modelopt, parallel, state_blocks, views
+from kvplan.engine import (
+    block_size,
+    cache_dtype,
+    context_parallel,
+    grouping,
+    layers,
+    modelopt,
+    parallel,
+    state_blocks,
+    strides,
+    views,
+)
 from kvplan.engine import capacity as sizing
 from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.checks import bounds, quantisation, remote_code, weights
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -40,7 +54,6 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -86,7 +99,9 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch.release)
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
@@ -106,18 +121,30 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     progress.steps += resolved.steps
     split = parallel.split(geometry, config)
     progress.steps += split.steps
+    with _noted(progress):
+        quantisation.check_support(
+            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
+        )
+    bounds.check_block_division(launch)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=False)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
         raise StartupStops(built.error)
+    with _noted(progress):
+        weights.check(checkpoint, geometry, config, feed_forward=True)
     for rank in range(config.pipeline_parallel):
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
         size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
         progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+    for size in progress.sizes.values():
+        context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(config, built, progress.specs)
+    progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
     progress.grouping = grouping.group(
         progress.specs,
         config.release,
@@ -126,6 +153,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     )
     progress.steps += progress.grouping.steps
     _size_and_view(launch, progress, config, built, progress.grouping)
+
+
+@contextmanager
+def _noted(progress: _Progress) -> Iterator[None]:
+    """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
+    try:
+        yield
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
 
 
 def _draft_at_auto(config: EngineConfig) -> EngineConfig:
@@ -145,16 +181,29 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+    pooler = launch.get("pooler_config")
     try:
-        return build_model(checkpoint, release)
+        return build_model(
+            checkpoint,
+            launch.release,
+            runner=launch.get("runner") or "auto",
+            convert=launch.get("convert") or "auto",
+            model_impl=launch.get("model_impl") or "auto",
+            mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
+            pooler=pooler if isinstance(pooler, Mapping) else None,
+        )
     except Refused as refused:
         raise stop(
             Stage(refused.stage),
-            "unknown_architecture" if refused.stage == "options" else "model_refused",
+            _refusal_kind(refused),
             refused.message,
             exception=refused.exception,
-            facts={"architecture": refused.architecture, "architectures": checkpoint.architectures},
+            facts={
+                "architecture": refused.architecture,
+                "architectures": checkpoint.architectures,
+                "check": refused.check,
+            },
         ) from None
     except Unplaceable as unplaceable:
         raise stop(
@@ -164,6 +213,12 @@ def _geometry(checkpoint: Checkpoint, release: Release) -> ModelGeometry:
             exception="NotEmulated",
             facts={"architecture": unplaceable.architecture, "why": unplaceable.why},
         ) from None
+
+
+def _refusal_kind(refused: Refused) -> str:
+    if refused.stage == Stage.OPTIONS:
+        return "unknown_architecture"
+    return "assertion" if refused.exception == "AssertionError" else "model_refused"
 
 
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
@@ -182,13 +237,9 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    distinct = {
-        layer.backend: replace(layer.query, run_cache_dtype=layer.run_cache_dtype)
-        for layer in built.layers
-        if layer.state is None
-    }
+    last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
-        distinct.items(),
+        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
@@ -207,6 +258,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
+    specs = (spec for group in grouped.groups for spec in group.specs)
+    context_parallel.check_specs(specs, config.decode_context_parallel)
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     sized = sizing.size(workers, config, available)
     progress.capacity = sized.capacity
@@ -316,6 +369,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        state_mode=None if progress.geometry is None or progress.geometry.state is None else config.state.cache_mode,
+        state_block_size=progress.sizes[0].state_block_size if 0 in progress.sizes else None,
         **_speculative(config),
     )
 

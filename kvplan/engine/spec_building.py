@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Kind
+from kvplan.engine.own_specs import own_spec
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
+from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
 from kvplan.engine.specs import (
+    AttentionSpec,
     FullAttentionSpec,
     LayerSpec,
     MambaSpec,
@@ -19,8 +23,10 @@ from kvplan.engine.specs import (
     TQFullAttentionSpec,
     attention_token_bytes,
     latent_token_bytes,
+    recast,
 )
 from kvplan.engine.stop import stop
+from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
 from kvplan.history import state as state_history
@@ -54,7 +60,7 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
     own = release.has(cache.MLA_SPEC_CARRIES_QUANT_MODE)
     named = layer.cache_dtype if own else layer.run_cache_dtype
     token_bytes = latent_token_bytes(named, geometry.head_size, layer.storage)
-    return MLAAttentionSpec(
+    spec = MLAAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=1,
         head_size=geometry.head_size,
@@ -63,13 +69,13 @@ def _latent_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> Layer
         quant_mode=layer.quant_mode if own else _no_mode(layer),
         token_bytes=token_bytes,
         indexes_by_block_stride=indexes_kv_by_block_stride(layer.backend, release),
-        row_alignment=_row_alignment(layer, token_bytes, release),
         cache_dtype=named,
         group_leader=geometry.owns_indexer,
     )
+    return with_stride(layer, spec, release)
 
 
-def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> AttentionSpec:
     """Keys and values of an ordinary attention layer, all of them or those in its window."""
     geometry = layer.geometry
     by_stride = indexes_kv_by_block_stride(layer.backend, release)
@@ -112,7 +118,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
             token_bytes=layer.num_kv_heads * turboquant_slot(layer.cache_dtype, geometry.head_size),
             indexes_by_block_stride=by_stride,
         )
-    return FullAttentionSpec(
+    full = FullAttentionSpec(
         block_size=block.block_size,
         num_kv_heads=layer.num_kv_heads,
         head_size=geometry.head_size,
@@ -122,6 +128,7 @@ def _attention_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> La
         token_bytes=token_bytes,
         indexes_by_block_stride=by_stride,
     )
+    return with_stride(layer, full, release)
 
 
 def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
@@ -150,11 +157,64 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
     )
 
 
+def _chunked_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer that attends within chunks."""
+    plain = _of_key_width(layer, block, release)
+    return recast(plain, ChunkedLocalAttentionSpec, chunk_size=layer.geometry.chunk_size)
+
+
+def _cross_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values that cross-attention reads from the encoder's output."""
+    return recast(_of_key_width(layer, block, release), CrossAttentionSpec)
+
+
+def _of_key_width(layer: BuiltLayer, block: BlockSize, release: Release) -> FullAttentionSpec:
+    """A plain spec whose value rows are as wide as its key rows, and which says so only in late releases."""
+    head_size = layer.geometry.head_size
+    return FullAttentionSpec(
+        block_size=block.block_size,
+        num_kv_heads=layer.num_kv_heads,
+        head_size=head_size,
+        head_size_v=head_size if release.has(cache.EVERY_SPEC_HAS_VALUE_HEAD) else None,
+        dtype=layer.storage,
+        quant_mode=layer.quant_mode,
+        token_bytes=attention_token_bytes(
+            release,
+            num_kv_heads=layer.num_kv_heads,
+            head_size=head_size,
+            head_size_v=None,
+            dtype=layer.storage,
+            sliding=False,
+            quant_mode=layer.quant_mode,
+            backend=layer.backend,
+        ),
+    )
+
+
+def _sink_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of full attention behind learned tokens."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(
+        replace(full, indexes_by_block_stride=False), SinkFullAttentionSpec, sink_tokens=layer.geometry.sink_tokens
+    )
+
+
+def _rswa_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
+    """Keys and values of a layer whose window leaves the prompt in sight."""
+    full = _attention_spec(replace(layer, sliding_window=None), block, release)
+    return recast(full, RSWASpec, rswa_window=layer.geometry.rswa_window)
+
+
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {
     Kind.ATTENTION: _attention_spec,
     Kind.MLA: _latent_spec,
     Kind.INDEXER: _indexer_spec,
+    Kind.OWN: own_spec,
     Kind.STATE: _state_spec,
+    Kind.CHUNKED: _chunked_spec,
+    Kind.CROSS: _cross_spec,
+    Kind.SINK: _sink_spec,
+    Kind.RSWA: _rswa_spec,
 }
 """Who makes the spec of each kind of layer."""
 
@@ -183,16 +243,6 @@ def _no_mode(layer: BuiltLayer) -> str | None:
 
 def _latent_value_head(head_size: int, release: Release) -> int:
     return 0 if release.has(cache.MLA_SPEC_HAS_NO_VALUE_HEAD) else head_size
-
-
-def _row_alignment(layer: BuiltLayer, token_bytes: int, release: Release) -> int:
-    """Bytes between blocks must be whole rows where a sparse kernel reads the cache as flat rows (0.31.0)."""
-    if not release.has(blocks.FLAT_ROWS_ALIGN_POOL):
-        return 1
-    ds_mla = layer.cache_dtype in ("fp8_ds_mla", "nvfp4_ds_mla")
-    flat = layer.backend == "FLASHINFER_MLA_SPARSE" or (layer.backend == "FLASHMLA_SPARSE" and not ds_mla)
-    tensor_maps = layer.backend == "FLASHMLA_SPARSE" and ds_mla and layer.query.major == 10
-    return token_bytes if flat or tensor_maps else 1
 
 
 def _sliding_block_size(layer: BuiltLayer, block: BlockSize, token_bytes: int, release: Release) -> int:

@@ -14,7 +14,8 @@ Page formulas (bytes), with H KV heads a rank, D and Dv the key and value head s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.packing import Keeps, head_bytes
@@ -39,11 +40,25 @@ class RequestLimits:
     in_flight_tokens: int
     retained_tokens: int = 0
     """Tokens below a window that a draft of several MTP modules makes sliding layers keep."""
+    encoder_tokens: int = 0
+    """Tokens that an encoder may be given at once."""
+    context_shards: int = 1
+    """Ranks that share the tokens of a request (context parallelism)."""
 
 
 def ceil_div(numerator: int, denominator: int) -> int:
     """Integer division rounded up."""
     return -(-numerator // denominator)
+
+
+def pad_to_alignment(spec: AttentionSpec, alignment: int | None) -> None:
+    """Settle the padded page of a spec under construction: 37,376 bytes become 37,440 with an alignment of 576."""
+    if alignment is None:
+        return
+    page = spec.unpadded_page_bytes
+    padded = ceil_div(page, alignment) * alignment
+    if padded != page:
+        object.__setattr__(spec, "page_size_padded", padded)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +114,11 @@ class AttentionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullAttentionSpec(AttentionSpec):
-    """Every token of a request stays in the cache. `sliding_window` only records that a local layer was promoted."""
+    """Every token of a request stays in the cache. `sliding_window` and `chunk_size` only record that a local layer was
+    promoted."""
+
+    chunk_size: int | None = None
+    """Tokens of a chunk, where a layer that attends in chunks was promoted."""
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -108,8 +127,8 @@ class FullAttentionSpec(AttentionSpec):
 
     @property
     def merge_key(self) -> tuple[object, ...]:
-        """Everything but the recorded window."""
-        return (type(self), replace(self, sliding_window=None))
+        """Everything but the recorded window or chunk."""
+        return (type(self), replace(self, sliding_window=None, chunk_size=None))
 
     @property
     def recorded_window(self) -> int | None:
@@ -117,18 +136,39 @@ class FullAttentionSpec(AttentionSpec):
         return self.sliding_window
 
     def request_blocks(self, limits: RequestLimits) -> int:
-        """One block for every `block_size` tokens of the longest request."""
-        return ceil_div(limits.max_model_len, self.block_size)
+        """One block for every `block_size` tokens of the longest request, or of a rank's share of it."""
+        return ceil_div(ceil_div(limits.max_model_len, limits.context_shards), self.block_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MLAAttentionSpec(FullAttentionSpec):
-    """One latent row a token (or one key row of an indexer), no separate value."""
+    """One latent row a token (or one key row of an indexer), no separate value.
+
+    Compressed caches store one row for `tokens_per_state` tokens (`token_bytes` is then the row's) and pad pages to a
+    multiple of `alignment`. As in vLLM the padding is settled when a spec is made, and a copy with another block size
+    keeps the old padding where its own page needs none.
+    """
 
     cache_dtype: str | None = None
     indexer: bool = False
     group_leader: bool = False
     """Whether the layer owns the indexer that other layers' sparse attention follows."""
+    tokens_per_state: int = 1
+    alignment: int | None = None
+
+    def __post_init__(self) -> None:
+        """Pad the page to whole alignment units."""
+        pad_to_alignment(self, self.alignment)
+
+    @property
+    def recorded_window(self) -> int | None:
+        """None: merging latent specs never looks at windows."""
+        return None
+
+    @property
+    def unpadded_page_bytes(self) -> int:
+        """Rows of a block times their bytes. DeepSeek-V4, 256 tokens, one row for 4, packed: 64 * 584 = 37,376."""
+        return self.block_size // self.tokens_per_state * self.token_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +247,8 @@ class MambaSpec:
         return 1 + self.extra_states
 
 
+Recast = TypeVar("Recast", bound=AttentionSpec)
+
 LayerSpec = AttentionSpec | MambaSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
 
@@ -266,16 +308,24 @@ def latent_token_bytes(cache_dtype: str | None, head_size: int, dtype: str) -> i
     return head_size * ITEM_BYTES[dtype]
 
 
+def recast(spec: AttentionSpec, kind: type[Recast], **own: Any) -> Recast:
+    """The spec as one of class `kind`: fields that both have are kept, `own` sets others."""
+    shared = {field.name for field in fields(kind)} - own.keys()
+    kept = {field.name: getattr(spec, field.name) for field in fields(spec) if field.name in shared}
+    return kind(**kept, **own)
+
+
 def can_merge(specs: Sequence[LayerSpec]) -> bool:
     """Whether vLLM's `merge` would make one spec of `specs`.
 
     Raises ValueError, as vLLM does, where specs of one class record different windows.
     """
-    if len({spec.merge_key[0] for spec in specs}) > 1:
+    distinct = set(specs)
+    if len({spec.merge_key[0] for spec in distinct}) > 1:
         return False
-    if len({spec.recorded_window for spec in specs} - {None}) > 1:
+    if len({spec.recorded_window for spec in distinct} - {None}) > 1:
         raise ValueError("All attention layers in the same KV cache group must have the same window size.")
-    return len({spec.merge_key for spec in specs}) == 1
+    return len({spec.merge_key for spec in distinct}) == 1
 
 
 def same_type(specs: Sequence[LayerSpec]) -> bool:

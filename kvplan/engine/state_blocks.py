@@ -30,7 +30,9 @@ from kvplan.engine.state_options import StateOptions
 from kvplan.engine.states import build_state
 from kvplan.engine.stop import stop
 from kvplan.engine.values import BlockSizeStep, Stage
+from kvplan.history import compressed
 from kvplan.history import state as history
+from kvplan.releases import Release
 
 DEFAULT_BLOCK_SIZE = 16
 """Tokens a block where the operator did not say, once the config has a default."""
@@ -104,9 +106,17 @@ def once_built(
         unit = max(unit, 128)
     if config.state.cache_mode == "align" and release.has(history.HYBRID_BLOCK_SUITS_CHECKPOINTS):
         unit = lcm(unit, _checkpoint_tokens(layers))
-    common = lcm(*minima) if release.has(history.HYBRID_BLOCK_SUITS_ALL_BACKENDS) else 1
+    common = lcm(*minima) if release.has(history.HYBRID_BLOCK_SUITS_ALL_BACKENDS) else _pool_page(backends, release)
     token_bytes = _attention_token_bytes(geometry, config, split, cache_dtype, backends[0][0])
     return _align(size, unit, state_bytes, token_bytes, geometry, config.state, common)
+
+
+def _pool_page(backends: Sequence[tuple[str, BackendQuery]], release: Release) -> int:
+    """Tokens of a pooled indexer's page (32 rows, on compute capability 12.x 64); 1 where keys are not pooled."""
+    pool, query = max(((query.tokens_per_state, query) for _, query in backends), key=lambda found: found[0])
+    if pool == 1 or not release.has(compressed.KPOOL_ALIGNS_BLOCK_SIZE):
+        return 1
+    return pool * (64 if query.major == 12 else 32)
 
 
 def _checkpoint_tokens(layers: tuple[BuiltLayer, ...]) -> int:

@@ -83,10 +83,23 @@ PACKED_GROUPS = Behaviour(
     since="0.29.0",
     where="v1/core/kv_cache_utils.py",
 )
+PACKED_RINGS_AND_WINDOWS_SHRINK = Behaviour(
+    "PACKED_RINGS_AND_WINDOWS_SHRINK",
+    "when mixed pages are packed, rings and sliding-window layers go into as many groups as keep a block from growing; "
+    "before, only states",
+    since="0.30.0",
+    where="v1/core/kv_cache_utils.py",
+)
 PROMOTION_KEEPS_VALUE_HEAD_AND_MODE = Behaviour(
     "PROMOTION_KEEPS_VALUE_HEAD_AND_MODE",
     "a sliding-window spec that is promoted to full attention keeps its value head size and quant mode",
     since="0.21.0",
+    where="v1/core/kv_cache_utils.py",
+)
+PROMOTED_CHUNKS_KEEP_MODE = Behaviour(
+    "PROMOTED_CHUNKS_KEEP_MODE",
+    "a spec of chunked attention that is promoted to full attention keeps its quant mode",
+    since="0.28.0",
     where="v1/core/kv_cache_utils.py",
 )
 PROMOTION_TAKES_FULL_BLOCK_SIZE = Behaviour(
@@ -113,6 +126,13 @@ FLAT_ROWS_ALIGN_POOL = Behaviour(
     since="0.31.0",
     until="0.31.0",
     where="model_executor/layers/attention/mla_attention.py",
+)
+BACKENDS_ALIGN_BLOCKS = Behaviour(
+    "BACKENDS_ALIGN_BLOCKS",
+    "attention backends say how far apart blocks must lie (whole rows or whole kernel pages), and bytes per block of a "
+    "block-outermost layout are rounded up to that",
+    since="0.32.0",
+    where="v1/worker/utils.py",
 )
 KERNEL_SIZES_BY_SPEC = Behaviour(
     "KERNEL_SIZES_BY_SPEC",

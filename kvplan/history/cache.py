@@ -61,6 +61,12 @@ DSA_AUTO_IS_FP8_ON_SM100 = Behaviour(
     since="0.32.0",
     where="model_executor/models/config.py",
 )
+GLM5_NEXT_AUTO_IS_FP8_ON_SM100 = Behaviour(
+    "GLM5_NEXT_AUTO_IS_FP8_ON_SM100",
+    "GLM-5.3 Flash turns an `auto` cache dtype into fp8 on GPUs of compute capability 10.x",
+    since="0.33.0",
+    where="model_executor/models/config.py",
+)
 EXPLICIT_DTYPE_MUST_MATCH_MODEL = Behaviour(
     "EXPLICIT_DTYPE_MUST_MATCH_MODEL",
     "an explicit float16 or bfloat16 cache dtype that differs from the model's dtype is refused",
@@ -88,6 +94,12 @@ SLIDING_SPEC_COUNTS_VALUE_HEAD = Behaviour(
 MLA_SPEC_HAS_NO_VALUE_HEAD = Behaviour(
     "MLA_SPEC_HAS_NO_VALUE_HEAD",
     "an MLA spec reports head_size_v 0; before, the head size again",
+    since="0.28.0",
+    where="v1/kv_cache_interface.py",
+)
+EVERY_SPEC_HAS_VALUE_HEAD = Behaviour(
+    "EVERY_SPEC_HAS_VALUE_HEAD",
+    "chunked and cross-attention specs report a value head size too",
     since="0.28.0",
     where="v1/kv_cache_interface.py",
 )

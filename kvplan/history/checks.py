@@ -1,1 +1,147 @@
 """History entries about what vLLM refuses while it builds the engine config and the layers."""
+
+from kvplan.releases import Behaviour
+
+SIZES_BOUNDED_BY_FIELD = Behaviour(
+    "SIZES_BOUNDED_BY_FIELD",
+    "--block-size, --max-model-len and the parallel sizes must be at least 1, refused by the config classes themselves",
+    since="0.23.0",
+    where="config/parallel.py",
+)
+GPT_OSS_MXFP4_METHOD = Behaviour(
+    "GPT_OSS_MXFP4_METHOD",
+    "gpt-oss checkpoints resolve to the quantisation method gpt_oss_mxfp4; before, to mxfp4",
+    since="0.20.2",
+    where="model_executor/layers/quantization/mxfp4.py",
+)
+DEEPSEEK_V4_FP8_METHOD = Behaviour(
+    "DEEPSEEK_V4_FP8_METHOD",
+    "fp8 checkpoints of DeepSeek-V4 resolve to the quantisation method deepseek_v4_fp8",
+    since="0.22.1",
+    where="models/deepseek_v4/quant_config.py",
+)
+DEEPSEEK_V41_FP8_METHOD = Behaviour(
+    "DEEPSEEK_V41_FP8_METHOD",
+    "fp8 checkpoints of DeepSeek-V4.1 do so too",
+    since="0.30.0",
+    where="models/deepseek_v41/quant_config.py",
+)
+MODELOPT_MIXED_METHOD = Behaviour(
+    "MODELOPT_MIXED_METHOD",
+    "ModelOpt checkpoints of mixed precision resolve to the quantisation method modelopt_mixed",
+    since="0.17.1",
+    where="model_executor/layers/quantization/modelopt.py",
+)
+MODELOPT_ALGO_UNDER_ANY_NAME = Behaviour(
+    "MODELOPT_ALGO_UNDER_ANY_NAME",
+    "the algorithm of a ModelOpt checkpoint decides its method for every quant_method that begins with modelopt; "
+    "before, only for `modelopt` itself",
+    since="0.17.1",
+    where="model_executor/layers/quantization/modelopt.py",
+)
+GPTQ_IN_ONE_METHOD = Behaviour(
+    "GPTQ_IN_ONE_METHOD",
+    "GPTQ checkpoints resolve to auto_gptq; before, to gptq_marlin where Marlin kernels take them, else to gptq",
+    since="0.22.1",
+    where="model_executor/layers/quantization/auto_gptq.py",
+)
+AWQ_IN_ONE_METHOD = Behaviour(
+    "AWQ_IN_ONE_METHOD",
+    "AWQ checkpoints resolve to auto_awq; before, to awq_marlin where Marlin kernels take them, else to awq",
+    since="0.24.0",
+    where="model_executor/layers/quantization/auto_awq.py",
+)
+HUMMING_METHOD = Behaviour(
+    "HUMMING_METHOD",
+    "--quantization humming takes any quantised checkpoint",
+    since="0.20.2",
+    where="model_executor/layers/quantization/humming.py",
+)
+MODELOPT_CACHE_METHOD_ON_MLA = Behaviour(
+    "MODELOPT_CACHE_METHOD_ON_MLA",
+    "ModelOpt checkpoints bring a KV cache method to MLA layers too, which refuses fp8_e5m2 there",
+    since="0.17.1",
+    where="model_executor/layers/quantization/modelopt.py",
+)
+TRITON_CHECKS_CACHE_DTYPE = Behaviour(
+    "TRITON_CHECKS_CACHE_DTYPE",
+    "the Triton attention backend refuses fp8 caches below compute capability 8.9 and bfloat16 caches below 8.0 when "
+    "a layer is built",
+    since="0.24.0",
+    where="v1/attention/backends/triton_attn.py",
+)
+TRITON_MLA_CHECKS_CACHE_DTYPE = Behaviour(
+    "TRITON_MLA_CHECKS_CACHE_DTYPE",
+    "the Triton MLA backend refuses fp8 caches below compute capability 8.9 and bfloat16 caches below 8.0 when a "
+    "layer is built",
+    since="0.26.0",
+    where="v1/attention/backends/mla/triton_mla.py",
+)
+TRITON_MLA_HAS_NO_FP8 = Behaviour(
+    "TRITON_MLA_HAS_NO_FP8",
+    "the Triton MLA backend refuses every fp8 cache when a layer is built",
+    until="0.17.1",
+    where="v1/attention/backends/mla/triton_mla.py",
+)
+FLASH_ATTN_ASKS_FOR_FA3 = Behaviour(
+    "FLASH_ATTN_ASKS_FOR_FA3",
+    "a FLASH_ATTN layer with a quantised cache needs FlashAttention 3 on compute capability 9.x",
+    until="0.21.0",
+    where="v1/attention/backends/flash_attn.py",
+)
+FLASH_ATTN_ASKS_WITH_SHAPE = Behaviour(
+    "FLASH_ATTN_ASKS_WITH_SHAPE",
+    "a FLASH_ATTN layer checks its quantised cache against the FlashAttention version for its own head size",
+    since="0.27.1",
+    where="v1/attention/backends/flash_attn.py",
+)
+SWAP_SPACE_CHECKED = Behaviour(
+    "SWAP_SPACE_CHECKED",
+    "--swap-space times the tensor-parallel size must stay below 70 % of the host's memory",
+    until="0.17.1",
+    where="config/cache.py",
+)
+FP8_MOE_BLOCKS_ARE_REFINED = Behaviour(
+    "FP8_MOE_BLOCKS_ARE_REFINED",
+    "expert weights of block-quantised fp8 checkpoints are re-cut into blocks of 64 or 32 where tensor parallelism "
+    "leaves a rank with part of a block",
+    since="0.29.0",
+    where="model_executor/layers/quantization/fp8.py",
+)
+QUANTIZE_FP8_IS_ONLINE = Behaviour(
+    "QUANTIZE_FP8_IS_ONLINE",
+    "--quantization fp8 on an unquantised checkpoint is the online method, which brings no KV cache method; before, "
+    "it brought the one of fp8 checkpoints",
+    since="0.31.0",
+    where="model_executor/model_loader/weight_utils.py",
+)
+RAY_EXECUTOR_V2_EXISTS = Behaviour(
+    "RAY_EXECUTOR_V2_EXISTS",
+    "there is a Ray executor that schedules asynchronously, behind VLLM_USE_RAY_V2_EXECUTOR_BACKEND",
+    since="0.20.2",
+    where="v1/executor/abstract.py",
+)
+RAY_EXECUTOR_V2_IS_DEFAULT = Behaviour(
+    "RAY_EXECUTOR_V2_IS_DEFAULT",
+    "the Ray executor that schedules asynchronously is the default",
+    since="0.21.0",
+    where="envs.py",
+)
+RAY_EXECUTOR_V2_IS_THE_ONLY = Behaviour(
+    "RAY_EXECUTOR_V2_IS_THE_ONLY",
+    "the Ray executor that schedules asynchronously is the only one",
+    since="0.33.0",
+    where="v1/executor/abstract.py",
+)
+EXECUTORS_SAY_WHETHER_ASYNC = Behaviour(
+    "EXECUTORS_SAY_WHETHER_ASYNC",
+    "executor classes say themselves whether they schedule asynchronously; before, the config had a list",
+    since="0.19.1",
+    where="config/vllm.py",
+)
+MLA_SELECTS_BEFORE_SCALES = Behaviour(
+    "MLA_SELECTS_BEFORE_SCALES",
+    "an MLA layer chooses its backend before it looks at the checkpoint's KV cache method",
+    since="0.18.1",
+    where="model_executor/layers/attention/mla_attention.py",
+)

@@ -140,3 +140,27 @@ OUT_OF_TREE_PLUGINS = Behaviour(
     since="0.19.1",
     where="model_executor/models/registry.py",
 )
+MIMO_V2_STORES_NARROW_VALUES = Behaviour(
+    "MIMO_V2_STORES_NARROW_VALUES",
+    "MiMo-V2 stores its values as narrow as they are, on a backend that it brings along; before, padded to the keys",
+    since="0.20.2",
+    where="model_executor/models/mimo_v2.py",
+)
+MIMO_V2_READS_CACHE_CONFIG = Behaviour(
+    "MIMO_V2_READS_CACHE_CONFIG",
+    "MiMo-V2 hands the cache config to its layers; before, cache dtype and skip list do not reach them",
+    since="0.32.0",
+    where="model_executor/models/mimo_v2.py",
+)
+COHERE_ASR_NAMES_WITHOUT_DOT = Behaviour(
+    "cohere_asr_names_without_dot",
+    "the decoder layers of Cohere Transcribe are named decoder.layers.N instead of .decoder.layers.N",
+    since="0.22.1",
+    where="model_executor/models/cohere_asr.py",
+)
+JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
+    "jina_v5_may_be_an_encoder",
+    "Jina Embeddings V5 with is_decoder false attends in both directions and keeps no cache",
+    since="0.27.1",
+    where="model_executor/models/config.py",
+)

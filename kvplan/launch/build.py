@@ -182,7 +182,8 @@ def _refuse_unusable(extra: Token, own_flags: Sequence[str]) -> None:
         return
     import difflib
 
-    near = difflib.get_close_matches(flag[:60], [*own_flags, SKIP_LAYERS, *all_flags()], n=3, cutoff=0.7)
+    known = {*own_flags, SKIP_LAYERS, *all_flags()}
+    near = difflib.get_close_matches(flag[:60], sorted(known), n=3, cutoff=0.7)
     hint = f"did you mean {' or '.join(near)}?" if near else "see kvplan check --help"
     raise InputError(f"no such option: {flag[:80]}; neither kvplan nor any vLLM release it knows has it; {hint}")
 

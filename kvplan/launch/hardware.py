@@ -209,5 +209,5 @@ def _unknown(text: str, name: str) -> str:
         return f"--gpu {text[:80]!r}: only NVIDIA GPUs are emulated; give one such as h200, or a capability such as 9.0"
     names = [gpu.name for gpu in GPUS]
     near = difflib.get_close_matches(_fold(name)[:40], names, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}."
     return f"--gpu {text[:80]!r} is not a GPU kvplan knows; {hint} A capability such as sm_90 or 9.0 works too"

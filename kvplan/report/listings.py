@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvplan.releases import KNOWN, Behaviour
+from kvplan.releases import KNOWN, Behaviour, Release
 from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
-from kvplan.report.words import counted, span
-from kvplan.rules.rule import Example, Rule
+from kvplan.report.words import counted, lifetime, span
+
+if TYPE_CHECKING:
+    from kvplan.engine.models.overview import Overview
+    from kvplan.rules.rule import Example, Rule
 
 
 def as_json(schema: str, **content: Any) -> str:
@@ -99,6 +102,48 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], noun: str
     page.gap()
     page.line(counted(len(rows), noun))
     return page.text()
+
+
+def architectures_text(known: Sequence[Overview], release: Release, canvas: Canvas) -> str:
+    """Architectures of a release, one line each, and why some are not computed."""
+    page = Page(canvas)
+    page.table(
+        ("architecture", "kind", "built by", "in vLLM", "confirmed"),
+        [
+            (
+                entry.architecture,
+                entry.kind,
+                _built_by(entry),
+                lifetime(entry.releases),
+                _confirmed(entry, release),
+            )
+            for entry in known
+        ],
+    )
+    page.gap()
+    page.line(counted(len(known), "architecture"))
+    page.line(
+        "Built by: the file in kvplan/engine/models, or the language model that it wraps. Confirmed: whether vLLM "
+        f"{release}'s own answers were compared and all agree, and in how many releases this is so."
+    )
+    reasons = {entry.kind: entry.not_computed for entry in known if entry.not_computed is not None}
+    if reasons:
+        page.heading("Not computed")
+        page.pairs(sorted(reasons.items()))
+    return page.text()
+
+
+def _built_by(entry: Overview) -> str:
+    if entry.not_computed is not None:
+        return "not computed"
+    if entry.wraps is not None:
+        return entry.wraps
+    return entry.family or ""
+
+
+def _confirmed(entry: Overview, release: Release) -> str:
+    here = release.acts_as in entry.covered and not release.beyond_known
+    return f"{'yes' if here else 'no'} ({len(entry.covered)})"
 
 
 def _told(entry: Behaviour) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from kvplan.releases import Behaviour
+from kvplan.releases import KNOWN, Behaviour
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
@@ -87,3 +87,13 @@ def span(behaviour: Behaviour) -> str:
     if since is not None:
         return f"since {since}"
     return f"until {until}" if until is not None else "every known release"
+
+
+def lifetime(releases: Sequence[str]) -> str:
+    """Known releases, in order and without gaps, as a span: `all`, `since 0.23.0`, `until 0.22.1`."""
+    first, last = releases[0], releases[-1]
+    if first == KNOWN[0]:
+        return "all" if last == KNOWN[-1] else f"until {last}"
+    if last == KNOWN[-1]:
+        return f"since {first}"
+    return f"{first} to {last}" if first != last else f"{first} only"

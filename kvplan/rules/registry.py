@@ -32,6 +32,7 @@ from kvplan.rules.cache import (
     kv216_checkpoint_quantisation_refused,
     kv217_cache_scheme_ignored,
     kv218_skip_token_reaches_draft,
+    kv220_e5m2_with_quantised_checkpoint,
 )
 from kvplan.rules.capacity import (
     kv601_nothing_left,
@@ -46,6 +47,8 @@ from kvplan.rules.hardware import (
     kv302_chosen_backend_impossible,
     kv303_block_size_costs_backend,
     kv304_layout_outside_cuda,
+    kv310_quantisation_needs_newer_gpu,
+    kv311_kernel_refuses_layer,
 )
 from kvplan.rules.limits import (
     kv901_not_covered,
@@ -54,6 +57,7 @@ from kvplan.rules.limits import (
     kv904_memory_estimated,
     kv905_unexplained_failure,
     kv906_architecture_not_emulated,
+    kv910_host_memory_unknown,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -69,11 +73,16 @@ from kvplan.rules.options import (
     kv111_config_file_not_read,
     kv115_speculation_refused,
     kv116_state_options_refused,
+    kv120_quantisation_refused,
+    kv121_remote_code_needed,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
     kv402_cache_replicated,
     kv404_pipeline_impossible,
+    kv405_too_few_gpus,
+    kv410_weight_block_split,
+    kv411_no_experts,
 )
 from kvplan.rules.rule import Rule
 
@@ -94,6 +103,8 @@ RULES: tuple[Rule, ...] = (
     kv111_config_file_not_read.RULE,
     kv115_speculation_refused.RULE,
     kv116_state_options_refused.RULE,
+    kv120_quantisation_refused.RULE,
+    kv121_remote_code_needed.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -112,13 +123,19 @@ RULES: tuple[Rule, ...] = (
     kv216_checkpoint_quantisation_refused.RULE,
     kv217_cache_scheme_ignored.RULE,
     kv218_skip_token_reaches_draft.RULE,
+    kv220_e5m2_with_quantised_checkpoint.RULE,
     kv301_no_backend.RULE,
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
     kv304_layout_outside_cuda.RULE,
+    kv310_quantisation_needs_newer_gpu.RULE,
+    kv311_kernel_refuses_layer.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
     kv404_pipeline_impossible.RULE,
+    kv405_too_few_gpus.RULE,
+    kv410_weight_block_split.RULE,
+    kv411_no_experts.RULE,
     kv501_pages_cannot_be_unified.RULE,
     kv502_block_size_changed.RULE,
     kv503_bare_assertion.RULE,
@@ -140,4 +157,5 @@ RULES: tuple[Rule, ...] = (
     kv904_memory_estimated.RULE,
     FALLBACK,
     kv906_architecture_not_emulated.RULE,
+    kv910_host_memory_unknown.RULE,
 )

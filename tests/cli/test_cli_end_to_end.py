@@ -230,6 +230,13 @@ def test_standalone_mode_off_returns_the_exit_code(command: str, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["schema"] == "kvplan/1"
 
 
+def test_a_plan_can_be_a_gate_too() -> None:
+    arguments = ("plan", "GLM-5.2-FP8", "--skip-layers", "0,1", "--offline")
+    assert kvplan(*arguments).exit_code == 0
+    assert kvplan(*arguments, "--fail-on", "error").exit_code == 0
+    assert kvplan(*arguments, "--fail-on", "warning").exit_code == 1
+
+
 def test_every_rule_is_explained_and_its_example_runs_on() -> None:
     listed = json.loads(kvplan("rules", "--format", "json").stdout)["rules"]
     for rule in listed:
@@ -251,7 +258,11 @@ def test_releases_tell_what_changed() -> None:
 def test_models_and_architectures() -> None:
     models = json.loads(kvplan("models", "glm-5.2", "--format", "json").stdout)["models"]
     assert {"zai-org/GLM-5.2", "zai-org/GLM-5.2-FP8"} <= {model["name"] for model in models}
-    assert "GlmMoeDsaForCausalLM" in kvplan("models", "--architectures").stdout
+    listed = kvplan("models", "--architectures", "qwen3").stdout
+    assert re.search(r"^  Qwen3ForCausalLM +decoder +\S+\.py +all +(yes|no) \(\d+\)$", listed, re.MULTILINE)
+    (told,) = json.loads(kvplan("models", "--architectures", "mamba2", "--format", "json").stdout)["architectures"]
+    assert set(told) == {"architecture", "kind", "not_computed", "family", "wraps", "releases", "covered"}
+    assert (told["architecture"], told["releases"][-1]) == ("Mamba2ForCausalLM", "0.33.0")
 
 
 def test_version_names_the_releases() -> None:

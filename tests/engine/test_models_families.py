@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint.values import Checkpoint, Source
-from kvplan.engine.models import ModelGeometry, Unplaceable, build
+from kvplan.engine.models import ModelGeometry, Refused, Unplaceable, build
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.errors import InputError
 from kvplan.releases import resolve
@@ -269,8 +269,16 @@ def test_kimi_k25_wraps_deepseek() -> None:
 
 
 def test_longcat_has_two_rows_a_layer() -> None:
-    model = decoder("LongcatFlashForCausalLM", "longcat_flash", num_layers=2, num_hidden_layers=4, **DEEPSEEK)
+    counts = {"num_layers": 2, "num_hidden_layers": 4}
+    model = decoder("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **counts, **DEEPSEEK)
     assert names(built(model)) == [f"model.layers.{i}.self_attn.{j}.attn" for i in (0, 1) for j in (0, 1)]
+
+
+def test_longcat_asks_for_a_kind_of_zero_expert() -> None:
+    model = decoder("LongcatFlashForCausalLM", "longcat_flash", num_layers=2, num_hidden_layers=4, **DEEPSEEK)
+    with pytest.raises(Refused) as refused:
+        built(model)
+    assert (refused.value.exception, refused.value.stage) == ("AssertionError", "layers")
 
 
 def test_minicpm3_caches_heads_of_full_width() -> None:
@@ -318,6 +326,11 @@ def test_mimo_v2_layers_of_two_kinds() -> None:
         (8, 192, 128, 128),
     ]
     assert found.model_sliding_window is None
+    assert all(layer.brings_value_backend and layer.reads_cache_config for layer in found.layers)
+    earlier = built(model, "0.20.2")
+    assert not any(layer.reads_cache_config for layer in earlier.layers)
+    padded = built(model, "0.19.1")
+    assert [(layer.head_size_v, layer.brings_value_backend) for layer in padded.layers] == [(None, False)] * 2
 
 
 def test_nemotron_nas_skips_blocks_without_attention() -> None:
@@ -349,10 +362,6 @@ def test_granite_hybrid_of_attention_only() -> None:
 @pytest.mark.parametrize(
     ("architecture", "why"),
     [
-        ("Glm5NextForCausalLM", "state layers"),
-        ("Llama4ForCausalLM", "chunks"),
-        ("DeepseekV4ForCausalLM", "compressed"),
-        ("WhisperForConditionalGeneration", "encoder-decoder"),
         ("DeepSeekMTPModel", "draft"),
     ],
 )

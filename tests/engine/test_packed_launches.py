@@ -148,6 +148,21 @@ def test_nvfp4_pages(release: str) -> None:
     assert {(layer.backend, layer.quant_mode) for layer in found.layers} == {("FLASHINFER", "NVFP4")}
 
 
+@pytest.mark.parametrize(
+    ("release", "gpu", "backend", "dtype"),
+    [
+        ("0.19.1", "h200", "FLASH_ATTN", "auto"),
+        ("0.20.2", "b200", "FLASH_ATTN_DIFFKV", "auto"),
+        ("0.24.0", "a100", "TRITON_ATTN_DIFFKV", "auto"),
+        ("0.32.0", "h200", "FLASH_ATTN_DIFFKV", "fp8"),
+    ],
+)
+def test_a_cache_dtype_reaches_mimo_v2_late(release: str, gpu: str, backend: str, dtype: str) -> None:
+    found = planned("XiaomiMiMo/MiMo-V2-Flash", "-tp 4 --kv-cache-dtype fp8", release, gpu)
+    assert found.ok
+    assert {(layer.backend, layer.cache_dtype) for layer in found.layers} == {(backend, dtype)}
+
+
 def test_nvfp4_beside_skipped_layers() -> None:
     options = "--kv-cache-dtype nvfp4 --kv-cache-dtype-skip-layers 0"
     early = planned(LLAMA, options, "0.24.0", "b200")

@@ -148,8 +148,11 @@ def _groups(record: Record, report: Mapping[str, Any]) -> list[str]:
 
 
 def _settings(want: Mapping[str, Any], planned: Plan) -> list[str]:
+    settings = planned.settings
+    if settings is None:
+        return ["settings: none in kvplan"]
     return [
-        f"setting {theirs}: vLLM {want[theirs]!r}, kvplan {getattr(planned.settings, ours)!r}"
+        f"setting {theirs}: vLLM {want[theirs]!r}, kvplan {getattr(settings, ours)!r}"
         for theirs, ours in SETTING_FIELDS
-        if want.get(theirs) is not None and getattr(planned.settings, ours) != want[theirs]
+        if want.get(theirs) is not None and getattr(settings, ours) != want[theirs]
     ]

@@ -12,7 +12,7 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.page import Page
 
 word = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60)
-widths = st.integers(min_value=12, max_value=120)
+widths = st.integers(min_value=40, max_value=120)
 
 
 def written(width: int, colour: bool = False) -> Page:
@@ -37,9 +37,9 @@ def test_pairs_keep_width_and_words(rows: list[tuple[str, str]], width: int) -> 
 
 
 def test_a_hanging_paragraph() -> None:
-    page = written(20)
-    page.line(("label:", "error"), "one two three four five", hanging=2)
-    assert page.text() == "label: one two three\n  four five\n"
+    page = written(40)
+    page.line(("label:", "error"), "one two three four five six seven eight nine", hanging=2)
+    assert page.text() == "label: one two three four five six\n  seven eight nine\n"
 
 
 def test_columns_line_up() -> None:
@@ -64,7 +64,7 @@ def test_a_line_to_copy_is_never_broken() -> None:
 def test_styles_are_codes_around_words(colour: bool) -> None:
     page = written(60, colour)
     page.line(("error:", "error"), ("two words", "bold"), "plain")
-    expected = "\x1b[1;31merror:\x1b[0m \x1b[1mtwo words\x1b[0m plain\n" if colour else "error: two words plain\n"
+    expected = "\x1b[1;38;5;196merror:\x1b[0m \x1b[1mtwo words\x1b[0m plain\n" if colour else "error: two words plain\n"
     assert page.text() == expected
 
 

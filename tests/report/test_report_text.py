@@ -10,16 +10,18 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.style import Style
 
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import LayerPlan, Plan, SharedLayer, Stage, StartupError
 from kvplan.errors import InputError
-from kvplan.report.canvas import PIPED_WIDTH, Canvas, canvas_for
+from kvplan.releases import KNOWN
+from kvplan.report.canvas import NARROWEST, PIPED_WIDTH, STYLES, Canvas
 from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
 from kvplan.report.values import Detail, Verdict, make
-from kvplan.report.words import layer_list, ranges, size
+from kvplan.report.words import layer_list, lifetime, ranges, size
 from kvplan.rules.values import Finding, Severity
 
 MakeFinding = Callable[..., Finding]
@@ -135,7 +137,7 @@ def test_markup_in_messages_is_text(good: Plan, make_finding: MakeFinding) -> No
 def test_colour_only_adds_codes(good: Plan, make_finding: MakeFinding) -> None:
     report = make(good, [make_finding()])
     coloured = render(report, Canvas(100, colour=True))
-    assert "\x1b[1;33m" in coloured
+    assert "\x1b[1;38;5;130mwarning:" in coloured
     plain = "\n".join(line.rstrip() for line in lines(re.sub(r"\x1b\[[0-9;]*m", "", coloured)))
     assert plain == render(report, Canvas(100)).rstrip("\n")
 
@@ -184,6 +186,20 @@ def test_ranges_name_exactly_the_numbers(numbers: set[int]) -> None:
         first, _, last = part.partition("-")
         named |= set(range(int(first), int(last or first) + 1))
     assert named == numbers
+
+
+@pytest.mark.parametrize(
+    ("releases", "said"),
+    [
+        (KNOWN, "all"),
+        (KNOWN[7:], "since 0.23.0"),
+        (KNOWN[:7], "until 0.22.1"),
+        (KNOWN[1:3], "0.17.1 to 0.18.1"),
+        (KNOWN[4:5], "0.20.2 only"),
+    ],
+)
+def test_lifetimes(releases: tuple[str, ...], said: str) -> None:
+    assert lifetime(releases) == said
 
 
 def test_sizes() -> None:
@@ -244,13 +260,37 @@ class Terminal(io.StringIO):
         (io.StringIO(), {}, False),
         (io.StringIO(), {"FORCE_COLOR": "1"}, True),
         (io.StringIO(), {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (None, {"FORCE_COLOR": "1"}, False),
     ],
 )
-def test_colour_is_for_terminals(stream: io.StringIO, environment: dict[str, str], colour: bool) -> None:
-    assert canvas_for(stream, environment).colour is colour
+def test_colour_is_for_terminals(
+    stream: io.StringIO | None,
+    environment: dict[str, str],
+    colour: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    good: Plan,
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b" in render(make(good, []), Canvas(stream=stream))) is colour
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_colours_can_be_read_on_black_and_on_white(style: str) -> None:
+    colour = Style.parse(STYLES[style]).color
+    assert colour is not None
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (channel / 255 for channel in colour.get_truecolor())
+    ]
+    luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    assert (luminance + 0.05) / 0.05 >= 3.9
+    assert 1.05 / (luminance + 0.05) >= 3.9
 
 
 def test_a_pipe_has_a_stable_width(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "37")
-    assert canvas_for(io.StringIO(), {}).width == PIPED_WIDTH
-    assert canvas_for(Terminal(), {}).width == 40
+    assert Canvas(stream=io.StringIO()).console().width == PIPED_WIDTH
+    assert Canvas(stream=Terminal()).console().width == NARROWEST

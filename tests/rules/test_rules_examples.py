@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from kvplan.engine.coverage import covered_releases
 from kvplan.engine.values import Plan
 from kvplan.releases import resolve
 from kvplan.rules import Rule, rules, run
 
 RULES = [pytest.param(rule, id=rule.code) for rule in rules()]
-
-
-def _skip_without_coverage(rule: Rule) -> None:
-    if rule.code == "KV901" and not covered_releases():
-        pytest.skip("no coverage table yet")
 
 
 def _skip_unless_computed(rule: Rule, plan: Plan) -> None:
@@ -33,7 +27,6 @@ def test_bad_example_fires(rule: Rule, launched: Any) -> None:
     if rule.bad is None:
         pytest.skip("no launch is known that fires it")
     plan = launched(rule.bad.command, rule.bad.version, rule.bad.gpu, rule.bad.available)
-    _skip_without_coverage(rule)
     _skip_unless_computed(rule, plan)
     fired = [finding for finding in run(plan) if finding.rule == rule.code]
     assert fired
@@ -44,7 +37,6 @@ def test_bad_example_fires(rule: Rule, launched: Any) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_good_example_does_not_fire(rule: Rule, launched: Any) -> None:
     plan = launched(rule.good.command, rule.good.version, rule.good.gpu, rule.good.available)
-    _skip_without_coverage(rule)
     assert [finding for finding in run(plan) if finding.rule == rule.code] == []
 
 

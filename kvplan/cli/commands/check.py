@@ -28,7 +28,7 @@ Exit codes: 0 nothing at or above --fail-on, 1 something, 2 the input cannot be 
 """,
 )
 @launch_options
-@threshold_option
+@threshold_option("error", shown="error")
 @rule_options
 @output_options
 @click.pass_context

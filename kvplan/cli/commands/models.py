@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
 import click
 
 from kvplan.cli.output import canvas, write
 from kvplan.errors import InputError
 
-_CACHES = {"decoder": "computed", "encoder": "none: an encoder keeps no cache"}
-"""What kvplan says about the caches of the architectures that it can place."""
+if TYPE_CHECKING:
+    from kvplan.report.canvas import Canvas
+
+Item = TypeVar("Item")
 
 
 @click.command(
@@ -34,37 +39,43 @@ Examples:
 @click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
 def command(text: str, architectures: bool, vllm_version: str, format_name: str, output: str | None) -> int:
     """List the models of the catalog (or the architectures) whose name contains TEXT."""
-    from kvplan.report.listings import as_json, table_text
-
-    headings, rows = _architectures(vllm_version) if architectures else _models()
-    kept = [row for row in rows if any(text.lower() in cell.lower() for cell in row)]
-    if not kept:
-        raise InputError(f"nothing known contains {text[:80]!r}; leave the text out to list all")
-    noun = "architecture" if architectures else "model"
-    if format_name == "json":
-        items = [dict(zip(headings, row, strict=True)) for row in kept]
-        write(as_json("kvplan-models/1", **{f"{noun}s": items}), output)
+    if architectures:
+        write(_architectures(text, vllm_version, format_name, canvas(output)), output)
     else:
-        write(table_text([heading.replace("_", " ") for heading in headings], kept, noun, canvas(output)), output)
+        write(_models(text, format_name, canvas(output)), output)
     return 0
 
 
-def _models() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def _models(text: str, format_name: str, canvas: Canvas) -> str:
     from kvplan.checkpoint.catalog import names
+    from kvplan.report.listings import as_json, table_text
 
-    rows: list[tuple[str, ...]] = [(entry.name, entry.architecture, entry.model_type) for entry in names()]
-    return ("name", "architecture", "model_type"), rows
+    headings = ("name", "architecture", "model_type")
+    rows = _kept(text, [(entry.name, entry.architecture, entry.model_type) for entry in names()], lambda row: row)
+    if format_name == "json":
+        return as_json("kvplan-models/1", models=[dict(zip(headings, row, strict=True)) for row in rows])
+    return table_text(("name", "architecture", "model type"), rows, "model", canvas)
 
 
-def _architectures(version: str) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from kvplan.engine.models.registered import architectures, lookup
-    from kvplan.engine.models.unplaceable import REASONS
+def _architectures(text: str, version: str, format_name: str, canvas: Canvas) -> str:
+    from dataclasses import asdict
+
+    from kvplan.engine.models.overview import overview
     from kvplan.releases import resolve
+    from kvplan.report.listings import architectures_text, as_json
 
     release = resolve(version)
-    rows: list[tuple[str, ...]] = []
-    for name in architectures(release):
-        entry = lookup(name, release)
-        if entry is not None:
-            rows.append((name, _CACHES.get(entry.kind) or f"not computed: {REASONS[entry.kind]}"))
-    return ("architecture", "caches"), rows
+    kept = _kept(
+        text, overview(release), lambda known: (known.architecture, known.kind, known.family or "", known.wraps or "")
+    )
+    if format_name == "json":
+        return as_json("kvplan-models/1", architectures=[asdict(known) for known in kept])
+    return architectures_text(kept, release, canvas)
+
+
+def _kept(text: str, items: Iterable[Item], cells: Callable[[Item], Sequence[str]]) -> list[Item]:
+    """The items with a cell that contains `text`, in any case."""
+    kept = [item for item in items if any(text.lower() in cell.lower() for cell in cells(item))]
+    if not kept:
+        raise InputError(f"nothing known contains {text[:80]!r}; leave the text out to list all")
+    return kept

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kvplan.cli.launching import asked, plan_of, report_of, tell
-from kvplan.cli.options import launch_options, output_options, rule_options
+from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
 from kvplan.cli.words import LaunchCommand
 
 
@@ -22,17 +22,20 @@ Examples:
   kvplan plan --format json --gpu b200 -- vllm serve openai/gpt-oss-120b -tp 2
 
 \b
-Exit codes: 0 vLLM starts, 1 it does not, 2 the input cannot be used.
+Exit codes: 0 vLLM starts, 1 it does not (or what --fail-on names is found), 2 the input cannot be used.
 """,
 )
 @launch_options
+@threshold_option(None, shown="a start-up that fails")
 @rule_options
 @output_options
 @click.pass_context
-def command(ctx: click.Context, /, **_options: Any) -> int:
+def command(ctx: click.Context, /, fail_on: str | None, **_options: Any) -> int:
     """Show everything computed: settings, block size, backends, layers, groups and capacity."""
     from kvplan.report.values import Detail
+    from kvplan.rules.values import Severity
 
     plan = plan_of(asked(ctx))
-    tell(ctx, report_of(ctx, plan, detail=Detail.PLAN))
-    return int(not plan.ok)
+    report = report_of(ctx, plan, detail=Detail.PLAN)
+    tell(ctx, report)
+    return int(not plan.ok) if fail_on is None else int(report.verdict.reaches(Severity(fail_on)))

@@ -62,6 +62,8 @@ class BackendQuery:
 
     head_size_v: int | None = None
     """Elements of a value row where they differ from `head_size`."""
+    tokens_per_state: int = 1
+    """Tokens that one row of a compressed cache stands for."""
     num_heads: int = 0
     """Query heads of the layer on one rank."""
     num_kv_heads: int = 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, registered, resolve, windows
-from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS
+from kvplan.engine.models import arch_config, pooling, registered, resolve, windows
+from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS, MORE_STATES
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
@@ -17,6 +17,8 @@ from kvplan.engine.models.unplaceable import REASONS
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.releases import Release
 
@@ -35,13 +37,14 @@ def build(
     model_impl: str = "auto",
     mla_disabled: bool = False,
     prefix: str = "",
+    pooler: Mapping[str, Any] | None = None,
 ) -> ModelGeometry:
     """The layers and model-level numbers of `checkpoint` in `release`.
 
     `runner`, `convert` and `model_impl` are the options of those names, `mla_disabled` the environment's
-    VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree. Raises Refused where vLLM itself stops on
-    the model, Unplaceable where kvplan cannot say which caches it has, InputError where the config lacks what its
-    class reads.
+    VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree, `pooler` what `--pooler-config` says.
+    Raises Refused where vLLM itself stops on the model, Unplaceable where kvplan cannot say which caches it has,
+    InputError where the config lacks what its class reads.
     """
     config = Fields(checkpoint.config, checkpoint.file)
     text = Fields(checkpoint.text_config, checkpoint.file)
@@ -79,8 +82,16 @@ def build(
     layers_mm_prefix = mm_prefix
     if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
         layers_mm_prefix = arch_config.uses_mm_prefix(text, text, release)
+    hybrid = entry.hybrid and not _all_attention(config, release)
+    attention = pooling.attention_type(
+        entry,
+        resolved.runner_type,
+        config,
+        causal=pooling.is_causal(resolved.architecture, config, release),
+        hybrid=hybrid,
+    )
+    pooled = (entry, resolved.runner_type, attention, pooler or {})
     window = None if innermost.recipe.clears_window else windows.model_window(text, release)
-    is_hybrid = entry.hybrid and not _all_attention(config, release)
     return ModelGeometry(
         architecture=resolved.architecture,
         num_layers=found.num_layers,
@@ -89,17 +100,20 @@ def build(
         head_size=found.head_size,
         use_mla=use_mla,
         is_moe=found.has_experts,
-        is_hybrid=is_hybrid,
+        is_hybrid=hybrid,
         runner_type=resolved.runner_type,
         is_encoder_decoder=bool(config.get("is_encoder_decoder")),
         is_attention_free=entry.attention_free,
+        attention=attention,
+        prefills_in_parts=pooling.prefills_in_parts(*pooled),
+        shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
         is_multimodal=entry.multimodal,
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
         mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
         has_inner_state=entry.hybrid or entry.attention_free,
-        state=_state(innermost) if is_hybrid or entry.attention_free else None,
+        state=_state(innermost) if hybrid or entry.attention_free else None,
         state_chunk=text.first("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
         caches_every_state=entry.class_name in CACHES_EVERY_STATE,
         replays_states=entry.class_name in REPLAYS_STATES and release.within(*REPLAYS_STATES[entry.class_name]),
@@ -112,7 +126,7 @@ def build(
 
 def _state(made: Construction) -> State | None:
     """The state that the model class itself reports, which block sizes are aligned to."""
-    build_state = STATES.get(made.recipe.family)
+    build_state = (STATES | MORE_STATES).get(made.recipe.family)
     return None if build_state is None else build_state(made)
 
 
@@ -174,6 +188,8 @@ def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
         return ()
     if kind in REASONS:
         raise Unplaceable(made.architecture, REASONS[kind])
+    if pooling.keeps_nothing(made):
+        return ()
     layers = BUILDERS.get(made.recipe.family, BUILDERS["general"])(made)
     if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
         raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")

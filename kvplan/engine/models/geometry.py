@@ -27,8 +27,18 @@ class Kind(StrEnum):
     """`MLAAttention` and subclasses: one latent row a token."""
     INDEXER = "indexer"
     """Key cache of a sparse-attention indexer (`DeepseekV32IndexerCache` and the like)."""
+    OWN = "own"
+    """A module of the model's own code that writes its own spec (`LayerGeometry.own`)."""
     STATE = "state"
     """`MambaBase` and subclasses: a state of fixed size a request."""
+    CHUNKED = "chunked"
+    """`ChunkedLocalAttention`: each token sees only its own chunk of the text."""
+    CROSS = "cross"
+    """`CrossAttention`: keys and values of the encoder's output, once a request."""
+    SINK = "sink"
+    """`StaticSinkAttention`: full attention with learned tokens in front."""
+    RSWA = "rswa"
+    """Full attention over the prompt and a window over what is generated, every token of which stays cached."""
 
 
 class StateKind(StrEnum):
@@ -84,6 +94,68 @@ class State:
     """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
 
 
+HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
+"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
+
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
+
+
+class Form(StrEnum):
+    """Which spec class a model's own cache module returns."""
+
+    FULL = "full"
+    """`FullAttentionSpec`."""
+    LATENT = "latent"
+    """`MLAAttentionSpec`: one row a state, no value."""
+    WINDOW = "window"
+    """`SlidingWindowSpec`."""
+    WINDOW_LATENT = "window_latent"
+    """`SlidingWindowMLASpec`: one row a token, only those in the window."""
+    RING = "ring"
+    """`CircularBufferSpec`: one block a request, overwritten in place."""
+    TAIL_RING = "tail_ring"
+    """`KpoolTailSpec`, the ring of the releases before they shared one class."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCache:
+    """How a model's own cache module lays out its pages. Its rows are `head_size` elements wide.
+
+    With `follows_format` the rows have the format that the model's attention settles on for this GPU and cache
+    dtype; the rest have a storage type of their own.
+    """
+
+    form: Form
+    storage: str | None = None
+    """Storage dtype by name; None: the model's dtype (or what the attention settles on)."""
+    follows_format: bool = False
+    is_attention: bool = False
+    """Whether the module is the attention itself, so that it has a cache dtype of its own."""
+    block_size: int | None = None
+    """Tokens a block; None: the launch's block size."""
+    tokens_per_state: int = 1
+    """Tokens that one stored row stands for."""
+    packed_row_bytes: int | None = None
+    """Bytes of a row where the attention stores fp8_ds_mla."""
+    alignment: int | None = None
+    """Bytes that pages are padded to a multiple of."""
+    packed_alignment: int | None = None
+    """The same where the attention stores fp8_ds_mla."""
+    stride: int = 1
+    """Bytes that the distance between blocks must be a multiple of."""
+    mode_follows_format: bool = False
+    """Whether the spec carries the quant mode of the attention's cache dtype."""
+    replicated_heads: bool = True
+    """Whether every tensor-parallel rank keeps all KV heads."""
+    fills_page_of: str | None = None
+    """Name of the attention whose page the ring fills, block size and all."""
+    ring_row_bytes: int = 1
+    """Bytes of one row of such a ring; blocks must lie whole rows apart."""
+    ring_rows: int = 0
+    """Rows that it must hold."""
+
+
 @dataclass(frozen=True, slots=True)
 class Latent:
     """The dimensions of multi-head latent attention (elements per head or per latent row)."""
@@ -119,13 +191,23 @@ class LayerGeometry:
     head_size_v: int | None = None
     """Elements of a value row where they differ from `head_size`."""
     sliding_window: int | None = None
+    chunk_size: int | None = None
+    """Tokens of a chunk, for layers that attend within one."""
+    sink_tokens: int | None = None
+    """Learned tokens that stand in front of every request's cache."""
+    rswa_window: int | None = None
+    """Generated tokens that later ones see, for layers that always see the whole prompt."""
     has_sinks: bool = False
     latent: Latent | None = None
+    own: OwnCache | None = None
+    """Set where `kind` is OWN."""
     state: State | None = None
     owns_indexer: bool = False
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
+    brings_value_backend: bool = False
+    """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
     stores_model_dtype: bool = False
     """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
     replicates_kv_heads: bool = True
@@ -161,6 +243,12 @@ class ModelGeometry:
     runner_type: str = "generate"
     is_encoder_decoder: bool = False
     is_attention_free: bool = False
+    attention: str = "decoder"
+    """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    prefills_in_parts: bool = True
+    """Whether chunked prefill is on by default."""
+    shares_prefixes: bool = True
+    """Whether prefix caching is on by default, as far as attention and pooling decide it."""
     supports_pipeline: bool = True
     is_multimodal: bool = False
     uses_mm_prefix: bool = False

@@ -46,4 +46,15 @@ def cache_dtype(
             cache.DSA_AUTO_IS_FP8_ON_SM100,
             draft_keeps_auto=True,
         )
+    if (
+        architecture in ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
+        and current == "auto"
+        and capability[0] == 10
+        and release.has(cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100)
+    ):
+        return Hooked(
+            "fp8",
+            f"{architecture} uses an fp8 cache by default on compute capability 10.x",
+            cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100,
+        )
     return None

@@ -6,12 +6,11 @@ that choose top-k tokens, an indexer with a key cache of its own. It is register
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
-from kvplan.engine.models.refusals import Unplaceable
+from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -58,8 +57,12 @@ def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
-    """LongCat-Flash: each decoder layer has two latent attentions."""
+    """LongCat-Flash: each decoder layer has two latent attentions. Its class asks for a kind of zero expert."""
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
+    if "zero_expert_type" not in made.text:
+        raise Refused(made.architecture, "", "AssertionError", "layers")
     dimensions = dimensions_of(made.text, sparse=False)
     return tuple(
         row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))
@@ -105,7 +108,7 @@ def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
         leader = leads(index)
         if leader:
             built.append(indexer(made, index))
-        built.append(replace(row(made, index, dimensions), owns_indexer=leader))
+        built.append(row(made, index, dimensions, owns_indexer=leader))
     return tuple(built)
 
 
@@ -122,7 +125,13 @@ def dimensions_of(text: Fields, *, sparse: bool) -> Latent:
 
 
 def row(
-    made: Construction, index: int, dimensions: Latent, name: str | None = None, *, sinks: bool = False
+    made: Construction,
+    index: int,
+    dimensions: Latent,
+    name: str | None = None,
+    *,
+    sinks: bool = False,
+    owns_indexer: bool = False,
 ) -> LayerGeometry:
     """The latent cache of decoder layer `index`, under `name` if its place is not the recipe's."""
     own_class = made.entry.module == "models.deepseek_v32" and made.release.has(history.SPARSE_MLA_HAS_OWN_CLASS)
@@ -136,6 +145,7 @@ def row(
         head_size=dimensions.kv_lora_rank + dimensions.qk_rope_head_dim,
         latent=dimensions,
         has_sinks=sinks,
+        owns_indexer=owns_indexer,
     )
 
 

@@ -140,13 +140,14 @@ def nemotron_nas(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
-    """MiMo-V2: sliding layers have heads of their own, and values are narrower than keys."""
+    """MiMo-V2: sliding layers have heads of their own, and values are narrower than keys (first padded to them)."""
     text, count = made.text, made.count
     pattern = text.per_layer("hybrid_layer_pattern", count)
     if pattern is None:
         raise text.wrong("hybrid_layer_pattern", "is missing; MiMo-V2 needs one entry for each layer")
     sinks = bool(text.get("add_swa_attention_sink_bias"))
     window = text.first("sliding_window_size", "sliding_window")
+    narrow = made.release.has(history.MIMO_V2_STORES_NARROW_VALUES)
     built = []
     for index in range(count):
         sliding = pattern[index] == 1
@@ -158,9 +159,11 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
                 num_heads=text.whole(f"{lead}num_attention_heads"),
                 num_kv_heads=text.whole(f"{lead}num_key_value_heads"),
                 head_size=text.positive(f"{lead}head_dim"),
-                head_size_v=text.optional(f"{lead}v_head_dim"),
+                head_size_v=text.optional(f"{lead}v_head_dim") if narrow else None,
                 sliding_window=window if sliding else None,
                 has_sinks=sinks and sliding,
+                brings_value_backend=narrow,
+                reads_cache_config=made.release.has(history.MIMO_V2_READS_CACHE_CONFIG),
             )
         )
     return tuple(built)

@@ -7,7 +7,12 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
     """vLLM's own start-up refuses the model at this release while it resolves or builds the model class."""
 
     def __init__(
-        self, architecture: str, message: str, exception: str = "ValidationError", stage: str = "options"
+        self,
+        architecture: str,
+        message: str,
+        exception: str = "ValidationError",
+        stage: str = "options",
+        check: str | None = None,
     ) -> None:
         super().__init__(message)
         self.architecture = architecture
@@ -16,6 +21,8 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         """Type of the exception that vLLM raises."""
         self.stage = stage
         """`options` where the engine config is made, `layers` where the model is built."""
+        self.check = check
+        """What an assertion without a text compares."""
 
 
 class Unplaceable(Exception):  # noqa: N818 - a limit of kvplan that the planner reports as a finding

@@ -145,6 +145,8 @@ class _Backend:
         return found
 
     def _takes(self, support: str) -> bool:
+        if support == "none":
+            return False
         if support == "settable":
             return self.release.has(history.TRANSFORMERS_BACKEND_TAKES_SETTABLE_ATTENTION)
         return True

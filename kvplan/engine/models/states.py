@@ -600,6 +600,10 @@ def minimax(made: Construction) -> tuple[LayerGeometry, ...]:
 
 def bailing_v2_5(made: Construction) -> tuple[LayerGeometry, ...]:
     """Bailing 2.5: lightning attention, and latent attention at the end of every group of layers."""
+    if "use_bias" not in made.text:
+        # Its code reads the field from whatever config class the checkpoint brings; not all have it.
+        message = "'BailingHybridConfig' object has no attribute 'use_bias'"
+        raise Refused(made.architecture, message, "AttributeError", "layers")
     size = made.text.optional("layer_group_size")
     size = 1 if size is None else size
     state = linear_state(made)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
-    "chunked": "its local layers attend in chunks",
     "compressed": "its layers keep compressed caches (DeepSeek-V4)",
     "convolution": "its layers keep short-convolution caches beside attention",
-    "cross": "it is an encoder-decoder model with cross-attention caches",
     "draft": "it is a draft model for speculative decoding, not a model to serve",
     "draft_unread": "which caches this draft has is not known",
     "loop": "its layers run in loops, each with a cache of its own",

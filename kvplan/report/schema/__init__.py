@@ -126,6 +126,15 @@ class Speculation(_Part):
     """The draft's own cache dtype; null where it takes the target's."""
 
 
+class States(_Part):
+    """How the states of a model with state layers are kept."""
+
+    mode: str
+    """`none`: one a request; `align`: the last ones; `all`: one for every block."""
+    block_size: int | None
+    """Tokens between two states of one request."""
+
+
 class EngineSettings(_Part):
     """The engine's settings after its own defaults and derivations. Lengths in tokens."""
 
@@ -147,6 +156,8 @@ class EngineSettings(_Part):
     attention_backend: str | None
     quantization: str | None
     kv_cache_layout: str | None
+    states: States | None
+    """Null for models without state layers."""
     speculation: Speculation | None
 
 

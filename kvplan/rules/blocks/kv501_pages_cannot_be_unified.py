@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import PAGES_PADDED_EXCEPT_MLA
 from kvplan.rules import words
+from kvplan.rules.cache.attention import automatic_layers, without_boundary
 from kvplan.rules.failures import errors, indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -41,6 +42,8 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _fix(plan: Plan) -> str:
     """What makes the pages equal or paddable."""
+    if automatic_layers(plan):
+        return without_boundary(plan)
     if plan.skip.tokens:
         return "drop --kv-cache-dtype-skip-layers: the skipped layers are those with the other page"
     if not plan.release.has(PAGES_PADDED_EXCEPT_MLA):

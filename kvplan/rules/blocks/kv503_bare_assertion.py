@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan, Stage, StartupError
 from kvplan.rules import words
+from kvplan.rules.cache.attention import SKIP_FLAG, automatic_layers, without_boundary
 from kvplan.rules.failures import errors, indices, said, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV503"
-SKIP_FLAG = "--kv-cache-dtype-skip-layers"
 _PAGES = frozenset({Stage.GROUPING, Stage.SPECS, Stage.CAPACITY})
 
 
@@ -58,6 +58,8 @@ def _pages(plan: Plan, error: StartupError) -> Finding:
 
 def _fix(plan: Plan, full: set[int]) -> str:
     """The list without full-attention layers."""
+    if full & set(automatic_layers(plan)):
+        return without_boundary(plan)
     kept = [token for token in plan.skip.tokens if not (token.isdecimal() and int(token) in full)]
     if kept:
         return f"skip sliding-window layers only: {SKIP_FLAG} {words.tokens(kept)}"

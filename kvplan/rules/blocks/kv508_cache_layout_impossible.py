@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules import words
+from kvplan.rules.cache.attention import DTYPE_FLAG
 from kvplan.rules.failures import errors, fact, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -24,8 +25,17 @@ def check(plan: Plan) -> Iterator[Finding]:
             severity=Severity.ERROR,
             message=f"{which} for this model's layers in {words.release_name(plan)} ({said(error)})",
             options=(VARIABLE,) if asked else ("--attention-backend",),
-            fix=f"drop {VARIABLE}" if asked else "choose one backend for all layers with --attention-backend",
+            fix=f"drop {VARIABLE}" if asked else _fix(plan),
         )
+
+
+def _fix(plan: Plan) -> str:
+    """One backend for all layers, where the cache dtype leaves the choice."""
+    backends = list(dict.fromkeys(layer.backend for layer in plan.layers if layer.backend is not None))
+    if "TURBOQUANT" in backends and len(backends) > 1:
+        others = words.either([name for name in backends if name != "TURBOQUANT"], "and")
+        return f"pass {DTYPE_FLAG} fp8: TURBOQUANT and the boundary layers' {others} share no layout on this GPU"
+    return "choose one backend for all layers with --attention-backend"
 
 
 RULE = Rule(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.values import Plan, StartupError
 from kvplan.history.backends import FLASH_ATTN_CLAIMS_ANY_QUANTISED
-from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC
-from kvplan.history.packed import TURBOQUANT_MODE
+from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC, VIEW_FOLLOWS_QUANT_MODE
+from kvplan.history.packed import PAGE_FORMULA_IN_SPEC, TURBOQUANT_MODE
 from kvplan.rules import words
-from kvplan.rules.cache.attention import DTYPE_FLAG, of
+from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, of
 from kvplan.rules.failures import errors, fact, indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -46,10 +46,12 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 
 def _alike(plan: Plan, error: StartupError) -> tuple[int, ...]:
-    """All layers with the backend and cache dtype of the one that failed first."""
-    kind = (fact(error, "backend"), fact(error, "cache_dtype"))
-    found = of(layer for layer in plan.layers if (layer.backend, layer.cache_dtype) == kind)
-    return found or indices(plan, error)
+    """All layers with the backend, cache dtype and kind of the one that failed first."""
+    failed = next((layer for layer in plan.layers if layer.name == fact(error, "layer")), None)
+    if failed is None:
+        return indices(plan, error)
+    kind = (failed.backend, failed.cache_dtype, failed.spec)
+    return of(layer for layer in plan.layers if (layer.backend, layer.cache_dtype, layer.spec) == kind)
 
 
 def _message(plan: Plan, error: StartupError, concerned: tuple[int, ...]) -> str:
@@ -91,6 +93,12 @@ def _fix(plan: Plan, error: StartupError) -> str:
         return f"pass --attention-backend TRITON_ATTN, or use vLLM {later} or later"
     if backend == "FLASH_ATTN" and dtype.startswith("nvfp4"):
         return f"pass {DTYPE_FLAG} fp8: FLASH_ATTN has no {dtype} cache"
+    if dtype == "int4_per_token_head":
+        return (
+            f"use vLLM {words.release_after(PAGE_FORMULA_IN_SPEC)} or later, or pass {DTYPE_FLAG} int8_per_token_head"
+        )
+    if dtype == "auto" and plan.skip.tokens:
+        return f"drop {SKIP_FLAG}, or use vLLM {VIEW_FOLLOWS_QUANT_MODE.since} or later"
     if not plan.release.has(MLA_SPEC_CARRIES_QUANT_MODE) and _without_mode(error):
         since = MLA_SPEC_CARRIES_QUANT_MODE.since
         return f"use vLLM {since} or later; on {plan.release.name} only {DTYPE_FLAG} auto starts"

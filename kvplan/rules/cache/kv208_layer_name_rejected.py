@@ -12,7 +12,7 @@ from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV208"
-LONGCAT = '{"architectures": ["LongcatFlashForCausalLM"], "num_layers": 14}'
+LONGCAT = '{"architectures": ["LongcatFlashForCausalLM"], "num_layers": 14, "zero_expert_type": "identity"}'
 """What makes a small MLA model of the catalog one with LongCat-Flash's layer names, for the example."""
 
 

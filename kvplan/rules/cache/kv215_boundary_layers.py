@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine import boundary
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import SKIP_LIST_ALIGNS_BLOCK_SIZE
 from kvplan.rules import words
-from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG
+from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, automatic_layers
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,12 +16,8 @@ CODE = "KV215"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    settings = plan.settings
-    if settings is None or not boundary.applies(settings.requested_cache_dtype):
-        return
-    given = set(plan.launch.get("kv_cache_dtype_skip_layers") or ())
-    added = [int(token) for token in settings.skip_tokens if token not in given]
-    if not added:
+    settings, added = plan.settings, automatic_layers(plan)
+    if settings is None or not added:
         return
     yield Finding(
         rule=CODE,
@@ -31,7 +26,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             f"{settings.requested_cache_dtype} leaves {words.layers(added)} in {settings.model_dtype}: vLLM adds them "
             f"to {SKIP_FLAG}{_raised(plan)}"
         ),
-        layers=tuple(sorted(added)),
+        layers=added,
         options=(DTYPE_FLAG,),
         fix="count with it: these layers take the full size, and there is no option to quantise them",
     )

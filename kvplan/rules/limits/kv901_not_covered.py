@@ -38,6 +38,6 @@ RULE = Rule(
         "`kvplan models` lists what is covered."
     ),
     bad=Example(version="0.33.0", command="vllm serve internlm/internlm2-7b"),
-    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
+    good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B"),
     check=check,
 )

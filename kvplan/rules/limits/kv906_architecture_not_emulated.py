@@ -22,7 +22,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.ERROR,
             message=f"kvplan does not emulate {architecture}: {why}; this is not a verdict on vLLM",
-            fix="`kvplan models` lists the architectures that are emulated",
+            fix="`kvplan models --architectures` lists which are emulated, and why others are not",
         )
 
 
@@ -37,7 +37,10 @@ RULE = Rule(
         "error so that a gate does not pass what was not checked.\n\n"
         "vLLM itself may well start."
     ),
-    bad=Example(version="0.33.0", command="vllm serve deepseek-ai/DeepSeek-V4-Flash"),
+    bad=Example(
+        version="0.33.0",
+        command='vllm serve DeepSeek-V2-Lite --hf-overrides \'{"architectures": ["DeepSeekMTPModel"]}\'',
+    ),
     good=Example(version="0.33.0", command="vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8"),
     claims=("unplaceable_architecture",),
     check=check,

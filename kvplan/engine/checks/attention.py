@@ -1,0 +1,109 @@
+"""What an attention implementation refuses when a layer is built, although selection let its backend through.
+
+Source: `__init__` of the Impl classes in `v1/attention/backends` (and its `mla` folder). Selection asks a backend
+class what it supports; the implementation looks again, with the layer's own cache dtype and shape.
+"""
+
+from __future__ import annotations
+
+from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
+from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.values import Stage
+from kvplan.history import checks
+from kvplan.launch.values import Hardware
+from kvplan.releases import Release
+
+_TRITON = {"TRITON_ATTN": "", "TRITON_ATTN_DIFFKV": "", "TRITON_MLA": " MLA"}
+_NATIVE_FP8 = (8, 9)
+_BFLOAT16 = (8, 0)
+
+
+def check(
+    layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery, hardware: Hardware, release: Release
+) -> None:
+    """Raises StartupStops where the implementation of `backend` refuses the layer with this cache dtype."""
+    refusal = _refusal(layer, backend, cache_dtype, query, hardware, release)
+    if refusal is None:
+        return
+    message, exception = refusal
+    raise _stop(layer, backend, cache_dtype, message, exception)
+
+
+def _stop(layer: LayerGeometry, backend: str, cache_dtype: str, message: str, exception: str) -> StartupStops:
+    return stop(
+        Stage.BACKEND,
+        "implementation_refuses",
+        message,
+        exception=exception,
+        facts={
+            "backend": backend,
+            "cache_dtype": cache_dtype,
+            "layer": layer.name,
+            "shares": layer.shares_cache_of is not None,
+        },
+    )
+
+
+def _refusal(
+    layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery, hardware: Hardware, release: Release
+) -> tuple[str, str] | None:
+    quantised = is_quantised(cache_dtype, release)
+    if backend in _TRITON:
+        return _triton(backend, cache_dtype, quantised, hardware, release)
+    if backend == "FLEX_ATTENTION":
+        return _flex(layer, query, quantised)
+    if backend in ("FLASH_ATTN", "FLASH_ATTN_DIFFKV") and quantised:
+        return _flash(cache_dtype, query, release)
+    if backend == "FLASH_ATTN_MLA" and quantised:
+        return "FlashAttnMLA V1 with FP8 KV cache not yet supported", "NotImplementedError"
+    return None
+
+
+def _triton(
+    backend: str, cache_dtype: str, quantised: bool, hardware: Hardware, release: Release
+) -> tuple[str, str] | None:
+    mla = backend == "TRITON_MLA"
+    if mla and quantised and release.has(checks.TRITON_MLA_HAS_NO_FP8):
+        return "TritonMLA V1 with FP8 KV cache not yet supported", "NotImplementedError"
+    if not release.has(checks.TRITON_MLA_CHECKS_CACHE_DTYPE if mla else checks.TRITON_CHECKS_CACHE_DTYPE):
+        return None
+    on = f"on {hardware.device_name} (compute capability {hardware.capability_text})"
+    if cache_dtype.startswith("fp8") and hardware.capability < _NATIVE_FP8:
+        suggested = "float16" if hardware.capability < _BFLOAT16 else "bfloat16"
+        return (
+            f"FP8 KV cache is not supported by the Triton{' MLA' if mla else ' attention'} backend {on}; native FP8 "
+            f"(fp8e4nv) requires SM89+. Re-run with --kv-cache-dtype {suggested}."
+        ), "ValueError"
+    if cache_dtype == "bfloat16" and hardware.capability < _BFLOAT16:
+        by = "by the Triton MLA backend " if mla else ""
+        return (
+            f"bfloat16 KV cache is not supported {by}{on}; bfloat16 requires SM80+. Re-run with --kv-cache-dtype "
+            "float16."
+        ), "ValueError"
+    return None
+
+
+def _flex(layer: LayerGeometry, query: BackendQuery, quantised: bool) -> tuple[str, str] | None:
+    if query.logits_soft_cap:
+        return "FlexAttention does not support logits soft cap yet.", "NotImplementedError"
+    if query.num_heads % max(1, query.num_kv_heads):
+        return "", "AssertionError"
+    if layer.shares_cache_of is not None:
+        return "FlexAttention does not support kv sharing yet.", "NotImplementedError"
+    if quantised:
+        return "FlexAttention does not support quantized kv-cache. Yet", "NotImplementedError"
+    return None
+
+
+def _flash(cache_dtype: str, query: BackendQuery, release: Release) -> tuple[str, str] | None:
+    if release.has(checks.FLASH_ATTN_ASKS_FOR_FA3):
+        if query.major == 9 and fa_version(query, release) == 3:
+            return None
+        return "FlashAttention does not support fp8 kv-cache on this device.", "NotImplementedError"
+    if release.has(checks.FLASH_ATTN_ASKS_WITH_SHAPE) and not fa_takes_fp8(
+        query, release, head_size=query.head_size, head_size_v=query.head_size, has_sinks=query.has_sink
+    ):
+        return f"FlashAttention does not support {cache_dtype} kv-cache on this device.", "NotImplementedError"
+    return None

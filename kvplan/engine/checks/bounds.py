@@ -1,0 +1,169 @@
+"""Numbers that vLLM's config classes bound, and the number of GPUs.
+
+Sources: the `Field(gt=…, ge=…, le=…)` of `config/cache.py`, `config/parallel.py`, `config/scheduler.py` and
+`config/model.py`, and `ParallelConfig.__post_init__`. Pydantic raises a ValidationError that names the field.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.values import Stage
+from kvplan.history import checks
+from kvplan.launch.values import Launch
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What a field may be in the releases from `since` to `until`: above `above`, or from `least` to `most`."""
+
+    name: str
+    above: float | None = None
+    least: float | None = None
+    most: float | None = None
+    below: float | None = None
+    since: str | None = None
+    until: str | None = None
+
+    def objection(self, value: float) -> str | None:
+        """Pydantic's sentence about `value`, None where it is within bounds."""
+        if self.above is not None and not value > self.above:
+            return f"Input should be greater than {self.above:g}"
+        if self.least is not None and not value >= self.least:
+            return f"Input should be greater than or equal to {self.least:g}"
+        if self.most is not None and not value <= self.most:
+            return f"Input should be less than or equal to {self.most:g}"
+        if self.below is not None and not value < self.below:
+            return f"Input should be less than {self.below:g}"
+        return None
+
+
+MODEL_BOUNDS = (Bound("max_model_len", least=-1),)
+
+ENGINE_BOUNDS = (
+    Bound("block_size", above=0, since="0.23.0"),
+    Bound("gpu_memory_utilization", above=0, most=1),
+    Bound("swap_space", least=0, until="0.17.1"),
+    Bound("cpu_offload_gb", least=0, until="0.17.1"),
+    Bound("prefix_match_unit", above=0, since="0.26.0"),
+    Bound("mamba_block_size", above=0),
+    Bound("replayssm_buffer_len", above=0, since="0.27.1"),
+    Bound("prefix_cache_retention_interval", least=0, since="0.29.0"),
+    Bound("pipeline_parallel_size", least=1, since="0.23.0"),
+    Bound("tensor_parallel_size", least=1, since="0.23.0"),
+    Bound("prefill_context_parallel_size", least=1, since="0.23.0"),
+    Bound("data_parallel_size", least=1, since="0.23.0"),
+    Bound("data_parallel_size_local", least=0, since="0.23.0"),
+    Bound("ubatch_size", least=0, since="0.23.0"),
+    Bound("node_rank", least=0, since="0.23.0"),
+    Bound("nnodes", least=1, since="0.23.0"),
+    Bound("decode_context_parallel_size", least=1, since="0.23.0"),
+)
+
+SCHEDULER_BOUNDS = (
+    Bound("max_num_scheduled_tokens", least=0, since="0.23.0", until="0.31.0"),
+    Bound("max_num_scheduled_tokens", least=1, since="0.32.0"),
+    Bound("max_num_active_seqs", least=1, since="0.31.0"),
+    Bound("max_num_partial_prefills", least=1, until="0.26.0"),
+    Bound("max_long_partial_prefills", least=1, until="0.26.0"),
+    Bound("long_prefill_token_threshold", least=0, since="0.25.1"),
+    Bound("watermark", least=0, below=1, since="0.24.0"),
+)
+
+_BATCH = Bound("max_num_batched_tokens", least=1), Bound("max_num_seqs", least=1)
+
+
+def check(launch: Launch, bounds: tuple[Bound, ...]) -> None:
+    """Raises StartupStops at the first option whose value is out of bounds."""
+    for bound in bounds:
+        value = launch.get(bound.name)
+        if launch.release.within(bound.since, bound.until):
+            _hold(bound, value)
+
+
+def check_batch_sizes(tokens: int, seqs: int) -> None:
+    """The same for the two batch sizes once they are derived from each other."""
+    for bound, value in zip(_BATCH, (tokens, seqs), strict=True):
+        _hold(bound, value)
+
+
+def _hold(bound: Bound, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return
+    objection = bound.objection(value)
+    if objection is None:
+        return
+    option = "--" + bound.name.replace("_", "-")
+    raise stop(
+        Stage.OPTIONS,
+        "invalid_value",
+        f"{bound.name}: {objection} (input_value={value})",
+        exception="ValidationError",
+        facts={"option": option, "value": value},
+    )
+
+
+def check_length(launch: Launch, max_model_len: int) -> None:
+    """Newer releases want a positive length; older ones fail on the batch size that they derive from it."""
+    if max_model_len < 1 and launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_model_len must be a positive integer, got int: {max_model_len}. Example: max_model_len=2048",
+            exception="ValidationError",
+            facts={"option": "--max-model-len", "value": max_model_len},
+        )
+
+
+def check_tensor_division(launch: Launch) -> None:
+    """Before the sizes had bounds, a tensor-parallel size of 0 failed where the heads are divided by it."""
+    if launch.get("tensor_parallel_size") == 0 and not launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        raise _division(Stage.PARALLEL, "integer modulo by zero", "--tensor-parallel-size", 0)
+
+
+def check_block_division(launch: Launch) -> None:
+    """A block size of 0 or less fails where the blocks are counted, also only before it had a bound."""
+    size = launch.get("block_size")
+    if size is None or size > 0 or launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
+        return
+    message = "integer modulo by zero" if size < 0 else "integer division or modulo by zero"
+    raise _division(Stage.CAPACITY, message, "--block-size", size)
+
+
+def _division(stage: Stage, message: str, option: str, value: int) -> StartupStops:
+    facts = {"option": option, "value": value}
+    return stop(stage, "invalid_value", message, exception="ZeroDivisionError", facts=facts)
+
+
+def check_data_parallel(launch: Launch) -> None:
+    """Before the sizes had bounds, a data-parallel size of 0 failed on the rank that it leaves no room for."""
+    if launch.get("data_parallel_size") == 0:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            "data_parallel_rank (0) must be in the range [0, 0)",
+            exception="ValidationError",
+            facts={"option": "--data-parallel-size", "value": 0},
+        )
+
+
+def check_gpu_count(launch: Launch, world_size: int) -> None:
+    """vLLM starts its workers on this node unless told otherwise: `world_size` ranks need as many GPUs.
+
+    Only where `--gpu NAME:COUNT` says how many there are.
+    """
+    count = launch.hardware.count
+    elsewhere = launch.get("distributed_executor_backend") is not None or (launch.get("nnodes") or 1) > 1
+    if count is None or elsewhere or world_size == 1 or world_size <= count:
+        return
+    raise stop(
+        Stage.PARALLEL,
+        "too_few_gpus",
+        f"World size ({world_size}) is larger than the number of available GPUs ({count}) in this node. If this is "
+        "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n- multiprocessing, set "
+        "'--nnodes' appropriately.",
+        exception="ValidationError",
+        facts={"option": "--tensor-parallel-size", "ranks": world_size, "gpus": count},
+    )

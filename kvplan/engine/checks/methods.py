@@ -1,0 +1,192 @@
+"""Quantisation methods release by release, and which one a launch ends up with.
+
+Sources: `model_executor/layers/quantization/__init__.py` (the names), each method's `get_min_capability`,
+`get_supported_act_dtypes`, `get_config_filenames` and `override_quantization_method`, and
+`ModelConfig._verify_quantization` (config/model.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.history import checks
+from kvplan.releases import Release
+
+_HALF_FIRST = ("float16", "bfloat16")
+_BF16_FIRST = ("bfloat16", "float16")
+_ANY = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One quantisation method in the releases from `since` to `until`.
+
+    `capability` is the least compute capability (90 for 9.0), `dtypes` the model dtypes it computes with, in vLLM's
+    order, and `files` what a checkpoint without a quantization_config must bring.
+    """
+
+    name: str
+    capability: int
+    dtypes: tuple[str, ...]
+    files: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+
+
+_GPTQ = ("quantize_config.json",)
+_AWQ = ("quantize_config.json", "quant_config.json")
+_MODELOPT = ("hf_quant_config.json",)
+
+METHODS: tuple[Method, ...] = (
+    Method("awq", 75, ("float16",), _AWQ, until="0.23.0"),
+    Method("awq", 75, _HALF_FIRST, _AWQ, since="0.24.0"),
+    Method("auto_awq", 75, _HALF_FIRST, _AWQ, since="0.24.0"),
+    Method("fp8", 75, _BF16_FIRST),
+    Method("ptpc_fp8", 75, _BF16_FIRST, until="0.18.1"),
+    Method("fbgemm_fp8", 80, _BF16_FIRST),
+    Method("fp_quant", 100, ("bfloat16",)),
+    Method("modelopt", 89, _BF16_FIRST, _MODELOPT, until="0.26.0"),
+    Method("modelopt", 80, _BF16_FIRST, _MODELOPT, since="0.27.1"),
+    Method("modelopt_fp4", 75, (*_BF16_FIRST, "float8_e4m3fn"), _MODELOPT),
+    Method("modelopt_mxfp8", 100, ("bfloat16",), _MODELOPT, until="0.19.1"),
+    Method("modelopt_mxfp8", 80, ("bfloat16",), _MODELOPT, since="0.20.2"),
+    Method("modelopt_mixed", 89, _BF16_FIRST, _MODELOPT, since="0.17.1", until="0.23.0"),
+    Method("modelopt_mixed", 75, _BF16_FIRST, _MODELOPT, since="0.24.0"),
+    Method("auto_gptq", 60, _HALF_FIRST, _GPTQ, since="0.22.1"),
+    Method("gptq_marlin", 75, _HALF_FIRST, _GPTQ, until="0.21.0"),
+    Method("gptq_marlin", 60, _HALF_FIRST, _GPTQ, since="0.22.1"),
+    Method("awq_marlin", 75, _HALF_FIRST, _GPTQ, until="0.23.0"),
+    Method("awq_marlin", 75, _HALF_FIRST, _AWQ, since="0.24.0"),
+    Method("gptq", 60, ("float16",), _GPTQ, until="0.21.0"),
+    Method("gptq", 60, _HALF_FIRST, _GPTQ, since="0.22.1"),
+    Method("humming", 75, _BF16_FIRST, since="0.20.2"),
+    Method("compressed-tensors", 70, _ANY),
+    Method("bitsandbytes", 70, _ANY, until="0.27.1"),
+    Method("experts_int8", 80, _BF16_FIRST),
+    Method("quark", 70, _HALF_FIRST),
+    Method("moe_wna16", 70, _BF16_FIRST, _GPTQ),
+    Method("torchao", 75, _ANY, ("config.json",)),
+    Method("inc", 60, _HALF_FIRST, ("quantization_config.json",)),
+    Method("mxfp4", 80, ("bfloat16",)),
+    Method("gpt_oss_mxfp4", 80, ("bfloat16",), since="0.20.2"),
+    Method("deepseek_v4_fp8", 75, _BF16_FIRST, since="0.20.2"),
+    Method("petit_nvfp4", 90, _BF16_FIRST, _MODELOPT, until="0.19.1"),
+    Method("gguf", 60, ("float16", "bfloat16", "float32"), until="0.23.0"),
+    Method("cpu_awq", -1, _HALF_FIRST, _GPTQ, until="0.22.1"),
+    Method("mxfp8", 100, _BF16_FIRST, since="0.19.1", until="0.19.1"),
+    Method("mxfp8", 75, _BF16_FIRST, since="0.20.2", until="0.23.0"),
+    Method("mxfp8", 80, ("bfloat16",), since="0.24.0"),
+    Method("online", 75, _BF16_FIRST, since="0.20.2"),
+    Method("fp8_per_tensor", 75, _BF16_FIRST, since="0.20.2"),
+    Method("fp8_per_block", 75, _BF16_FIRST, since="0.20.2"),
+    Method("fp8_per_channel", 75, _BF16_FIRST, since="0.24.0"),
+    Method("int8_per_channel_weight_only", 75, _BF16_FIRST, since="0.20.2"),
+    Method("nvfp4_per_token", 75, _BF16_FIRST, since="0.26.0"),
+)
+
+_DEPRECATED: Mapping[str, str | None] = {
+    "ptpc_fp8": "0.18.1",
+    "fbgemm_fp8": None,
+    "fp_quant": None,
+    "experts_int8": "0.19.1",
+    "petit_nvfp4": "0.19.1",
+}
+"""Methods that start only with --allow-deprecated-quantization, with the last release that says so."""
+
+_DEEPSEEK_V4 = frozenset({"deepseek_v4"})
+_DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
+_MARLIN_GROUPS = (-1, 32, 64, 128)
+
+
+def known(release: Release) -> tuple[str, ...]:
+    """The method names that `release` knows."""
+    return tuple(method.name for method in METHODS if release.within(method.since, method.until))
+
+
+def lookup(name: str, release: Release) -> Method | None:
+    """The method `name` as `release` has it, or None."""
+    for method in METHODS:
+        if method.name == name and release.within(method.since, method.until):
+            return method
+    return None
+
+
+def deprecated(name: str, release: Release) -> bool:
+    """Whether `release` wants --allow-deprecated-quantization for this method."""
+    return name in _DEPRECATED and release.within(None, _DEPRECATED[name])
+
+
+def converted(
+    section: Mapping[str, Any], asked: str | None, model_type: str, capability: tuple[int, int], release: Release
+) -> str | None:
+    """The method that claims a checkpoint for itself, over what its section and the operator say; else None.
+
+    `section` is the checkpoint's quantisation section with its `quant_method`, `asked` is `--quantization`, and
+    `model_type` that of the whole model.
+    """
+    declared = str(section.get("quant_method", ""))
+    if asked == "humming" and release.has(checks.HUMMING_METHOD):
+        return "humming"
+    if declared == "auto-round":
+        return "inc"
+    if declared in ("gptq", "awq"):
+        return _integer_weights(declared, section, asked, capability, release)
+    if declared.startswith("modelopt"):
+        return _modelopt(declared, section, release)
+    if declared in ("mxfp4", "gpt_oss_mxfp4") and model_type == "gpt_oss" and release.has(checks.GPT_OSS_MXFP4_METHOD):
+        return "gpt_oss_mxfp4"
+    if declared in ("fp8", "deepseek_v4_fp8") and release.has(checks.DEEPSEEK_V4_FP8_METHOD):
+        newer = model_type in _DEEPSEEK_V41 and release.has(checks.DEEPSEEK_V41_FP8_METHOD)
+        if model_type in _DEEPSEEK_V4 or newer or asked == "deepseek_v4_fp8":
+            return "deepseek_v4_fp8"
+    return None
+
+
+def _integer_weights(
+    declared: str, section: Mapping[str, Any], asked: str | None, capability: tuple[int, int], release: Release
+) -> str | None:
+    """GPTQ and AWQ: the Marlin kernels take over where they can, later one method holds all kernels."""
+    unified = checks.GPTQ_IN_ONE_METHOD if declared == "gptq" else checks.AWQ_IN_ONE_METHOD
+    if release.has(unified):
+        if asked in (None, "marlin", declared, f"{declared}_marlin", f"auto_{declared}"):
+            return f"auto_{declared}"
+    elif asked in (None, "marlin", f"{declared}_marlin") and _marlin_takes(declared, section, capability):
+        return f"{declared}_marlin"
+    if asked == "moe_wna16":
+        bits = section.get("bits")
+        if declared == "gptq" and not section.get("desc_act") and bits in (4, 8):
+            return "moe_wna16"
+        if declared == "awq" and bits == 4 and capability >= (7, 5):
+            return "moe_wna16"
+    return None
+
+
+def _marlin_takes(declared: str, section: Mapping[str, Any], capability: tuple[int, int]) -> bool:
+    needed = ("bits", "group_size", "sym", "desc_act") if declared == "gptq" else ("bits", "group_size", "zero_point")
+    if capability < (7, 5) or any(section.get(name) is None for name in needed):
+        return False
+    if declared == "gptq":
+        takes = section.get("sym") is True and section.get("bits") in (4, 8)
+    else:
+        takes = bool(section.get("zero_point")) and section.get("bits") == 4
+    return takes and section.get("group_size") in _MARLIN_GROUPS
+
+
+def _modelopt(declared: str, section: Mapping[str, Any], release: Release) -> str | None:
+    if declared != "modelopt" and not release.has(checks.MODELOPT_ALGO_UNDER_ANY_NAME):
+        return None
+    inner = section.get("quantization", section)
+    if not isinstance(inner, Mapping):
+        return None
+    algorithm = str(inner.get("quant_algo", "")).upper()
+    if algorithm == "FP8":
+        return "modelopt"
+    if "FP4" in algorithm:
+        return "modelopt_fp4"
+    if "MXFP8" in algorithm:
+        return "modelopt_mxfp8"
+    if algorithm == "MIXED_PRECISION" and release.has(checks.MODELOPT_MIXED_METHOD):
+        return "modelopt_mixed"
+    return None

@@ -1,0 +1,111 @@
+"""Whether the quantisation method exists, agrees with the checkpoint, and runs on this GPU with this model dtype.
+
+Sources: `ModelConfig._verify_quantization` (config/model.py), `VllmConfig._get_quantization_config`
+(config/vllm.py) and `get_quant_config` (model_executor/model_loader/weight_utils.py).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks.methods import converted, deprecated, known, lookup
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.launch.values import Hardware, Launch
+from kvplan.releases import Release
+
+OPTION = "--quantization"
+
+
+def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
+    """The quantisation method of the run, None for unquantised weights. Raises StartupStops where vLLM refuses it."""
+    release = launch.release
+    asked = launch.get("quantization")
+    asked = str(asked).lower() if asked else None
+    method = asked
+    if checkpoint.quantization is not None:
+        declared = str(checkpoint.quantization.get("quant_method", "")) or None
+        capability = launch.hardware.capability
+        method = converted(checkpoint.quantization, asked, checkpoint.model_type, capability, release)
+        if method is None:
+            if asked is not None and asked != declared:
+                raise _mismatch(declared, asked)
+            method = declared
+    if method is None:
+        return None
+    if lookup(method, release) is None:
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_unknown",
+            f"Unknown quantization method: {method}. Must be one of {list(known(release))}.",
+            exception="ValidationError",
+            facts={"option": OPTION, "method": method, "asked": asked, "accepted": known(release)},
+        )
+    if deprecated(method, release) and not launch.get("allow_deprecated_quantization"):
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_deprecated",
+            "('The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, "
+            f"set `--allow-deprecated-quantization`.', '{method}')",
+            exception="ValidationError",
+            facts={"option": "--allow-deprecated-quantization", "method": method},
+        )
+    return method
+
+
+def _mismatch(declared: str | None, asked: str) -> Exception:
+    return stop(
+        Stage.OPTIONS,
+        "quantization_mismatch",
+        f"Quantization method specified in the model config ({declared}) does not match the quantization method "
+        f"specified in the `quantization` argument ({asked}).",
+        exception="ValidationError",
+        facts={"option": OPTION, "declared": declared, "asked": asked},
+    )
+
+
+def check_support(
+    checkpoint: Checkpoint, method_name: str | None, model_dtype: str, hardware: Hardware, release: Release
+) -> None:
+    """Raises StartupStops where the method cannot run on this GPU, with this model dtype, or lacks its files."""
+    method = None if method_name is None else lookup(method_name, release)
+    if method is None:
+        return
+    if checkpoint.quantization is None and method.files and not _has_file(checkpoint, method.files):
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_file_missing",
+            f"Cannot find the config file for {method.name}",
+            exception="ValidationError",
+            facts={"option": OPTION, "method": method.name, "files": method.files},
+        )
+    capability = hardware.capability[0] * 10 + hardware.capability[1]
+    if capability < method.capability:
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_capability",
+            f"The quantization method {method.name} is not supported for the current GPU. Minimum capability: "
+            f"{method.capability}. Current capability: {capability}.",
+            exception="ValidationError",
+            facts={"option": OPTION, "method": method.name, "needed": method.capability, "capability": capability},
+        )
+    if model_dtype not in method.dtypes:
+        listed = ", ".join(f"torch.{dtype}" for dtype in method.dtypes)
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_dtype",
+            f"torch.{model_dtype} is not supported for quantization method {method.name}. Supported dtypes: [{listed}]",
+            exception="ValidationError",
+            facts={"option": "--dtype", "method": method.name, "dtype": model_dtype, "accepted": method.dtypes},
+        )
+
+
+def _has_file(checkpoint: Checkpoint, names: tuple[str, ...]) -> bool:
+    """Whether one of the files stands beside the config; vLLM looks at the ends of file names."""
+    if checkpoint.path is None:
+        return False
+    try:
+        return any(path.name.endswith(names) for path in Path(checkpoint.path).parent.glob("*.json"))
+    except OSError:
+        return False

@@ -1,0 +1,106 @@
+"""GLM-5.3 Flash: KDA states beside sparse latent attention whose indexer pools its keys.
+
+The indexer keeps one key for `index_kpool` tokens and the open pool's raw keys and gates in a ring. Facts from
+models/glm5next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.engine.models import latent
+from kvplan.engine.models.geometry import (
+    Form,
+    Kind,
+    LayerGeometry,
+    OwnCache,
+    Role,
+    State,
+    StateDtype,
+    StateKind,
+)
+from kvplan.engine.models.states import state_layer
+from kvplan.history import compressed as history
+
+if TYPE_CHECKING:
+    from kvplan.engine.models.general import Construction
+
+INDEXER_SCALE_BLOCK = 128
+
+
+def glm5_next_state(made: Construction) -> State:
+    """The KDA state: 64 heads of 128 over 8 ranks are 8 * 128 * 128 float32 and 3 * 3,072 convolution elements."""
+    text = made.text
+    return State(
+        kind=StateKind.KDA,
+        kernel=text.positive("linear_conv_kernel_dim"),
+        heads=text.positive("linear_num_heads"),
+        head_dim=text.positive("linear_head_dim"),
+        counts_drafts=True,
+        recurrent=StateDtype.FLOAT32_OR_OPTION,
+        checkpoints=made.release.has(history.GLM5_NEXT_CHECKPOINTS_STATES),
+    )
+
+
+def glm5_next(made: Construction) -> tuple[LayerGeometry, ...]:
+    """A state or an indexed latent attention for each decoder layer, by layer_types."""
+    types = made.text.items("layer_types") or ()
+    state = glm5_next_state(made) if "linear_attention" in types else None
+    sparse = "index_topk" in made.text
+    pool = made.text.optional("index_kpool") or 1
+    dimensions = latent.dimensions_of(made.text, sparse=sparse)
+    built: list[LayerGeometry] = []
+    for index in range(made.count):
+        if state is not None and index < len(types) and types[index] == "linear_attention":
+            built.append(
+                state_layer(
+                    made,
+                    index,
+                    state,
+                    "model.layers.{i}.self_attn",
+                    layer_class="Glm5NextLinearAttention",
+                    backend="GDN_ATTN",
+                )
+            )
+            continue
+        if sparse:
+            built += _indexer(made, index, pool)
+        built.append(replace(latent.row(made, index, dimensions), owns_indexer=sparse))
+    return tuple(built)
+
+
+def _indexer(made: Construction, index: int, pool: int) -> list[LayerGeometry]:
+    """Pooled keys (16 tokens a row: 1,024 tokens are 64 rows of 132 bytes) and the open pool's ring."""
+    width = made.text.positive("index_head_dim")
+    place = made.name(index).removesuffix("attn") + "indexer"
+    keys = LayerGeometry(
+        name=f"{place}.k_cache",
+        index=index,
+        kind=Kind.OWN,
+        role=Role.INDEXER,
+        layer_class="Glm5NextIndexerCache",
+        num_kv_heads=1,
+        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
+        own_backend="DEEPSEEK_V32_INDEXER",
+        own=OwnCache(form=Form.LATENT, storage="uint8", tokens_per_state=pool),
+    )
+    return [keys] if pool == 1 else [keys, _tail(made, index, place, width, pool)]
+
+
+def _tail(made: Construction, index: int, place: str, width: int, pool: int) -> LayerGeometry:
+    """Raw key and gate of the open pool as two heads: 16 * 2 * 128 * 2 = 8,192 bytes a request."""
+    shared = made.release.has(history.KPOOL_TAIL_IS_RING)
+    return LayerGeometry(
+        name=f"{place}.tail_cache",
+        index=index,
+        kind=Kind.OWN,
+        role=Role.COMPRESSOR,
+        layer_class="Glm5NextTailCache",
+        num_kv_heads=2,
+        head_size=width,
+        head_size_v=0,
+        sliding_window=None if shared else pool,
+        own_backend="KPOOL_TAIL",
+        own=OwnCache(form=Form.RING if shared else Form.TAIL_RING, storage="bfloat16", block_size=pool),
+    )

@@ -1,0 +1,125 @@
+"""Qwen4-Exp: gated delta nets beside attention that selects groups of tokens by compressed keys (QSA).
+
+An indexed layer keeps all keys and values, one index key for each group, and the open group's raw keys in a ring.
+Facts from models/qwen4_exp.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.models.formats import CacheFormat, FormatRefused
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.refusals import Unplaceable
+from kvplan.engine.models.states import attention_layer, delta_state, state_layer
+from kvplan.history import compressed as history
+
+if TYPE_CHECKING:
+    from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.general import Construction
+    from kvplan.releases import Release
+
+_ATTENTION = "QWEN4_EXP_QSA_TRITON"
+_SIDE = "QWEN4_EXP_EXP_QSA_STATE"
+_ROPE_POSITIONS = 12
+"""Elements in which a ring row carries three int64 rotary positions."""
+
+
+def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
+    """A delta net or an attention with its index caches for each decoder layer, by layer_types."""
+    text = made.text
+    if text.items("ple_layer_ids"):
+        raise Unplaceable(made.architecture, "its per-layer embeddings keep convolution states of their own")
+    types = text.per_layer("layer_types", made.count) or ()
+    indexed = text.get("indexer_n_heads") is not None
+    state = delta_state(made)
+    built: list[LayerGeometry] = []
+    for index in range(made.count):
+        if types and types[index] == "linear_attention":
+            built.append(
+                state_layer(
+                    made, index, state, "model.layers.{i}.linear_attn", layer_class="QwenGatedDeltaNetAttention"
+                )
+            )
+        elif indexed:
+            built += _indexed(made, index)
+        else:
+            built.append(attention_layer(made, index))
+    return tuple(built)
+
+
+def cache_format(query: BackendQuery, release: Release) -> CacheFormat:
+    """QSA's own kernel, with the cache dtypes it reads."""
+    asked = query.kv_cache_dtype
+    quantised = release.has(history.QSA_READS_FP8)
+    accepted = ("auto", "bfloat16", "fp8", "fp8_e4m3") if quantised else ("auto", "bfloat16")
+    if query.dtype != "bfloat16":
+        raise FormatRefused(
+            "Qwen4Exp QSA currently requires BF16", "NotImplementedError", "--dtype", query.dtype, ("bfloat16",)
+        )
+    if query.run_dtype not in accepted:
+        raise FormatRefused(
+            f"Qwen4Exp QSA requires a BF16 {'or FP8-e4m3 ' if quantised else ''}main KV cache",
+            "NotImplementedError",
+            "--kv-cache-dtype",
+            query.run_dtype,
+            accepted,
+        )
+    return CacheFormat(asked, storage_dtype(asked, query.dtype), _ATTENTION)
+
+
+def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
+    text = made.text
+    ratio = text.positive("indexer_compress_ratio")
+    width = text.positive("indexer_head_dim")
+    place = made.name(index).removesuffix("attn") + "indexer"
+    raw = -(-width // 4) * 4 + _ROPE_POSITIONS if _has_mrope(made) else width
+    return [
+        LayerGeometry(
+            name=f"{place}.raw_key_cache",
+            index=index,
+            kind=Kind.OWN,
+            role=Role.COMPRESSOR,
+            layer_class="QSAKeyStateCache",
+            num_kv_heads=1,
+            head_size=raw,
+            head_size_v=0,
+            own_backend=_SIDE,
+            own=OwnCache(form=Form.RING, storage="bfloat16", block_size=ratio),
+        ),
+        LayerGeometry(
+            name=f"{place}.compressed_key_cache",
+            index=index,
+            kind=Kind.OWN,
+            role=Role.INDEXER,
+            layer_class="QSACompressedKeyCache",
+            num_kv_heads=1,
+            head_size=width,
+            own_backend=_SIDE,
+            own=OwnCache(form=Form.LATENT, storage="bfloat16", tokens_per_state=ratio),
+        ),
+        LayerGeometry(
+            name=made.name(index),
+            index=index,
+            kind=Kind.OWN,
+            layer_class="Qwen4ExpQSAAttention",
+            num_heads=made.numbers.num_heads,
+            num_kv_heads=made.numbers.num_kv_heads,
+            head_size=made.numbers.head_size,
+            head_size_v=made.numbers.head_size,
+            reads_skip_list=made.release.has(history.QSA_HONOURS_SKIP_LIST),
+            own=OwnCache(
+                form=Form.FULL,
+                follows_format=True,
+                is_attention=True,
+                mode_follows_format=True,
+                replicated_heads=False,
+            ),
+        ),
+    ]
+
+
+def _has_mrope(made: Construction) -> bool:
+    rope = made.text.section("rope_parameters")
+    return rope is not None and rope.get("mrope_section") is not None

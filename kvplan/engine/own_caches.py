@@ -1,0 +1,72 @@
+"""What format, storage and backend the cache modules of a model's own code settle on.
+
+Such models do not ask the backend selector: their code picks an attention class by GPU and option, and the class
+decides the format of the rows. Families register their rule in `models.families.FORMATS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.models.families import FORMATS
+from kvplan.engine.models.formats import CacheFormat, FormatRefused
+from kvplan.engine.models.geometry import LayerGeometry, OwnCache, Role
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.releases import Behaviour, Release
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The launch-wide cache dtype, storage dtype and backend that one module ends up with."""
+
+    cache_dtype: str
+    storage: str
+    backend: str
+    own: OwnCache
+    behaviour: Behaviour | None = None
+
+
+def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Release) -> Settled:
+    """The format of one module. Raises StartupStops where the model's code refuses the cache dtype."""
+    own = layer.own
+    assert own is not None
+    storage = query.dtype if own.storage is None else own.storage
+    rule = FORMATS.get(family)
+    if rule is None or not own.follows_format:
+        return Settled(query.run_dtype, storage, layer.own_backend or "", own)
+    try:
+        chosen = rule(query, release)
+    except FormatRefused as refused:
+        raise stop(
+            Stage.LAYERS,
+            "invalid_value",
+            str(refused),
+            exception=refused.exception,
+            facts={
+                "option": refused.option,
+                "value": refused.value,
+                "accepted": refused.accepted,
+                "layer": layer.name,
+            },
+        ) from None
+    return Settled(
+        chosen.cache_dtype,
+        storage if own.storage is not None else chosen.storage,
+        layer.own_backend or chosen.backend,
+        _formatted(own, layer.role, chosen),
+        chosen.behaviour,
+    )
+
+
+def _formatted(own: OwnCache, role: Role, chosen: CacheFormat) -> OwnCache:
+    """The cache with the packed row and alignment that the format brings for this GPU."""
+    if not chosen.row_bytes and chosen.alignment is None:
+        return own
+    return replace(
+        own,
+        packed_row_bytes=chosen.row_bytes.get(role, own.packed_row_bytes),
+        packed_alignment=chosen.alignment,
+        stride=chosen.stride if role is Role.WINDOW else 1,
+    )

@@ -1,0 +1,62 @@
+"""KV410: tensor parallelism cuts block-quantised weights between blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan, StartupError
+from kvplan.rules import words
+from kvplan.rules.failures import errors, fact, whole
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV410"
+FLAG = "--tensor-parallel-size"
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """One finding per weight that does not divide: of attention, and of what comes behind it."""
+    for error in errors(plan, "weight_block_split"):
+        size, block = whole(error, "size") or 0, whole(error, "block") or 0
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=(
+                f"{FLAG} {whole(error, 'tensor_parallel')} leaves each rank {words.number(size)} rows of "
+                f"{fact(error, 'weight')}, which is no multiple of the checkpoint's quantisation block of {block}"
+            ),
+            options=(FLAG,),
+            fix=_fix(error, size, block),
+        )
+
+
+def _fix(error: StartupError, size: int, block: int) -> str:
+    """Halve the tensor-parallel size until whole blocks are left; experts can also stay whole."""
+    tensor = whole(error, "tensor_parallel") or 1
+    smaller = next((tp for tp in range(tensor - 1, 0, -1) if tensor % tp == 0 and size * tensor // tp % block == 0), 1)
+    fix = f"{FLAG} {smaller}"
+    if fact(error, "experts") and not fact(error, "expert_parallel"):
+        fix += ", or --enable-expert-parallel, which keeps each expert whole on one rank"
+    return fix
+
+
+RULE = Rule(
+    code=CODE,
+    name="weight-block-split",
+    severity=Severity.ERROR,
+    summary="Tensor parallelism cuts block-quantised fp8 weights between quantisation blocks.",
+    explanation=(
+        "Checkpoints such as Qwen3-32B-FP8 or DeepSeek-V3 have one scale for each block of 128 x 128 weights. Each "
+        "rank must own whole blocks, so 128 has to divide the part of every weight that a rank gets: Qwen3-32B-FP8's "
+        "MLP has 25,600 rows, 3,200 for each of 8 ranks, which is 25 blocks, and 1,600 for each of 16, which is not "
+        "whole. vLLM checks it while the model is loaded. From 0.29.0 on weights of experts are re-cut into smaller "
+        "blocks (64 or 32) where that helps; other weights are not.\n\n"
+        "Lower `--tensor-parallel-size` and use pipeline or data parallelism for the rest of the GPUs; for experts "
+        "`--enable-expert-parallel` also helps. kvplan checks the weights of Llama, Mistral, Qwen2, Qwen3, MiniMax-M2, "
+        "DeepSeek and GLM models."
+    ),
+    bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 16"),
+    good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 8"),
+    claims=("weight_block_split",),
+    check=check,
+)

@@ -1,0 +1,516 @@
+"""Pages, groups and refusals of models with compressed and auxiliary caches, on worked numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.engine import plan
+from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
+from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
+from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
+from kvplan.engine.values import LayerPlan, Plan
+from kvplan.launch.build import from_command
+from kvplan.launch.hardware import parse_gpu
+from kvplan.releases import resolve
+
+NEWEST = "0.33.0"
+GIB = 1 << 30
+
+
+def model(architecture: str, model_type: str, **fields: Any) -> Checkpoint:
+    """A checkpoint of the fields given."""
+    config = {"architectures": [architecture], "model_type": model_type, "dtype": "bfloat16", **fields}
+    return Checkpoint(
+        reference="model",
+        name="model",
+        source=Source.DIRECTORY,
+        path="model/config.json",
+        config_sha256="",
+        config=config,
+        text_config=config,
+        architectures=(architecture,),
+        model_type=model_type,
+    )
+
+
+def planned(checkpoint: Checkpoint, *flags: str, release: str = NEWEST, gpu: str = "h200") -> Plan:
+    """The plan of `vllm serve model FLAGS` with 40 GiB for the cache."""
+    launch = from_command(
+        ["vllm", "serve", "model", *flags],
+        release=resolve(release),
+        hardware=parse_gpu(gpu),
+        available_kv_memory=40 * GIB,
+    )
+    return plan(checkpoint, launch)
+
+
+def layer(found: Plan, name: str) -> LayerPlan:
+    return next(each for each in found.layers if each.name == name)
+
+
+def deepseek_v4(**fields: Any) -> Checkpoint:
+    """Four layers of DeepSeek-V4: two sliding only, one of ratio 4, one of ratio 128."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 1,
+        "head_dim": 512,
+        "hidden_size": 4096,
+        "qk_rope_head_dim": 64,
+        "index_head_dim": 128,
+        "index_topk": 512,
+        "sliding_window": 128,
+        "max_position_embeddings": 65536,
+        "compress_ratios": [0, 0, 4, 128],
+    }
+    return model("DeepseekV4ForCausalLM", "deepseek_v4", **{**base, **fields})
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.24.0", "0.27.1", "0.30.0", NEWEST])
+def test_deepseek_v4_packed_pages(release: str) -> None:
+    """Blocks of 256 tokens hold 64 rows (ratio 4) or 2 (ratio 128) of 584 bytes, padded to whole 576 bytes."""
+    found = planned(deepseek_v4(), "--kv-cache-dtype", "fp8", release=release)
+    assert found.ok
+    pages = {
+        name: (layer(found, name).spec_block_size, layer(found, name).spec_page_bytes)
+        for name in (
+            "model.layers.0.attn.swa_cache",
+            "model.layers.2.attn",
+            "model.layers.3.attn",
+            "model.layers.2.attn.indexer.k_cache",
+            "model.layers.2.attn.compressor.state_cache",
+            "model.layers.3.attn.compressor.state_cache",
+            "model.layers.2.attn.indexer.compressor.state_cache",
+        )
+    }
+    assert pages == {
+        "model.layers.0.attn.swa_cache": (64, 37_440),  # 64 * 584 = 37,376
+        "model.layers.2.attn": (256, 37_440),  # 256 / 4 * 584 = 37,376
+        "model.layers.3.attn": (256, 1_728),  # 256 / 128 * 584 = 1,168
+        "model.layers.2.attn.indexer.k_cache": (256, 8_640),  # 64 * 132 = 8,448
+        "model.layers.2.attn.compressor.state_cache": (4, 32_832),  # 4 * 2 * 2 * 512 * 4 = 32,768
+        "model.layers.3.attn.compressor.state_cache": (8, 32_832),  # 8 * 2 * 512 * 4 = 32,768
+        "model.layers.2.attn.indexer.compressor.state_cache": (4, 8_640),  # 4 * 2 * 2 * 128 * 4 = 8,192
+    }
+
+
+@pytest.mark.parametrize(("release", "page", "indexer"), [("0.23.0", 1_024, 8_640), (NEWEST, 1_024, 8_704)])
+def test_deepseek_v4_plain_pages_on_flashinfer(release: str, page: int, indexer: int) -> None:
+    """FlashInfer stores rows of 512 one-byte values: 2 rows of ratio 128 are 1,024 bytes, no padding needed."""
+    flags = ("--kv-cache-dtype", "fp8", "--attention-backend", "FLASHINFER_MLA_SPARSE_DSV4")
+    found = planned(deepseek_v4(), *flags, release=release, gpu="b200")
+    assert layer(found, "model.layers.3.attn").spec_page_bytes == page
+    assert layer(found, "model.layers.3.attn").storage_dtype == "float8_e4m3fn"
+    assert layer(found, "model.layers.2.attn.indexer.k_cache").spec_page_bytes == indexer
+
+
+def test_deepseek_v4_refuses_auto_until_it_means_fp8() -> None:
+    refused = planned(deepseek_v4(), release="0.29.0")
+    assert refused.error is not None
+    assert refused.error.type == "AssertionError"
+    assert refused.error.facts["option"] == "--kv-cache-dtype"
+    taken = planned(deepseek_v4(), release="0.30.0")
+    assert taken.ok
+    assert taken.settings is not None
+    assert taken.settings.cache_dtype_after_load == "fp8_ds_mla"
+
+
+def test_deepseek_v4_needs_ratios_before_it_reads_layer_types() -> None:
+    typed = deepseek_v4(
+        compress_ratios=None,
+        layer_types=["sliding_attention", "sliding_attention", "compressed_sparse_attention", "sliding_attention"],
+        compress_rates={"compressed_sparse_attention": 4},
+    )
+    assert len(planned(typed).layers) == 4 + 4
+    refused = planned(typed, "--kv-cache-dtype", "fp8", release="0.32.0")
+    assert refused.error is not None
+    assert "compress_ratios" in refused.error.message
+
+
+def latent(page_rows: int, *, block_size: int = 256) -> MLAAttentionSpec:
+    return MLAAttentionSpec(
+        block_size=block_size,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=page_rows,
+        tokens_per_state=block_size,
+    )
+
+
+def sliding(page_rows: int, *, block_size: int = 64, window: int = 128) -> SlidingWindowMLASpec:
+    return SlidingWindowMLASpec(
+        block_size=block_size,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=page_rows,
+        sliding_window=window,
+    )
+
+
+def specs() -> dict[str, LayerSpec]:
+    """Two full caches of 1,000 bytes and one of 6,400, beside five sliding ones of 6,400 (64 * 100)."""
+    full: dict[str, LayerSpec] = {"a": latent(1_000), "b": latent(6_400), "c": latent(1_000)}
+    return full | {f"s{i}": sliding(100) for i in range(5)}
+
+
+def test_bytes_per_block_in_its_eras() -> None:
+    """The full group has 2 layers of one page, so sliding layers go 2 or 3 to a group: 5 fit 3 groups of 2."""
+    expected = {
+        "0.20.2": 2 * (1_000 + 6_400),  # two tuples of both page sizes
+        "0.23.0": 2 * 1_000 + 2 * 6_400,  # slots by page: two small ones, two large ones
+        "0.27.1": 2 * 6_400,  # the widest group: two sliding layers
+    }
+    for release, size in expected.items():
+        groups = latent_groups(specs(), resolve(release))
+        assert groups is not None
+        assert [len(group) for group in groups] == [3, 2, 2, 1]
+        assert bytes_per_block([list(group.values()) for group in groups], resolve(release)) == size
+    assert latent_groups(specs(), resolve("0.29.0")) is None
+
+
+def test_sliding_pages_grow_to_a_full_page() -> None:
+    mixed = {**specs(), "t": sliding(10, block_size=4, window=8)}
+    before = latent_groups(mixed, resolve("0.26.0"))
+    after = latent_groups(mixed, resolve("0.27.1"))
+    assert before is not None
+    assert after is not None
+    assert before[-1]["t"].page_bytes == 1_000
+    assert after[-1]["t"].page_bytes == 40
+    with pytest.raises(BareAssertion, match="no larger"):
+        latent_groups({"a": latent(10), "s": sliding(100)}, resolve("0.22.1"))
+
+
+def test_cheapest_divisor() -> None:
+    """41, 43 and 20 from 21 up: 21 wastes 1 + 20 + 1, 43 wastes 2 + 0 + 23, 22 wastes 3 + 1 + 2."""
+    assert cheapest_divisor([41, 43, 20], 21) == 22
+    assert cheapest_divisor([3], 5) == 5
+
+
+def test_promotion_keeps_what_the_release_keeps() -> None:
+    spec = sliding(584)
+    assert promote_latent(spec, 256, resolve("0.33.0")).sliding_window == 128
+    assert promote_latent(spec, 256, resolve("0.25.1")).sliding_window is None
+    assert promote_latent(spec, 256, resolve("0.33.0")).page_bytes == 256 * 584
+
+
+def test_a_ring_is_one_block_a_request() -> None:
+    ring = CircularBufferSpec(
+        block_size=32, num_kv_heads=2, head_size=128, head_size_v=0, dtype="bfloat16", quant_mode=None, token_bytes=512
+    )
+    assert ring.page_bytes == 16_384
+    assert ring.request_blocks(RequestLimits(1 << 20, 8_192)) == 1
+
+
+def test_alignment_survives_a_larger_block_as_in_vllm() -> None:
+    """A copy whose own page needs no padding keeps the old padded page, and fails where that is too small."""
+    packed = MLAAttentionSpec(
+        block_size=64,
+        num_kv_heads=1,
+        head_size=512,
+        head_size_v=0,
+        dtype="uint8",
+        quant_mode=None,
+        token_bytes=584,
+        alignment=576,
+    )
+    assert packed.page_bytes == 37_440
+    assert replace(packed, block_size=128).page_bytes == 74_880  # 128 * 584 = 74,752
+    with pytest.raises(BareAssertion):
+        _ = replace(packed, block_size=576).page_bytes  # 576 * 584 is whole already
+
+
+def test_hybrid_manager_off_stops_sliding_latent_models() -> None:
+    flags = ("--kv-cache-dtype", "fp8", "--disable-hybrid-kv-cache-manager")
+    broken = planned(deepseek_v4(), *flags)
+    assert broken.error is not None
+    assert broken.error.type == "TypeError"
+    whole = planned(deepseek_v4(), *flags, release="0.30.0")
+    assert whole.ok
+    assert len(whole.groups) == 1
+    assert layer(whole, "model.layers.0.attn.swa_cache").page_bytes == 149_760  # 256 * 584 = 149,504
+
+
+def inkling(**fields: Any) -> Checkpoint:
+    """Six layers, five of them local."""
+    base = {
+        "num_hidden_layers": 6,
+        "num_attention_heads": 48,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "hidden_size": 4608,
+        "local_layer_ids": [0, 1, 2, 3, 4],
+        "sliding_window_size": 1024,
+        "sconv_kernel_size": 4,
+        "max_position_embeddings": 131072,
+    }
+    return model("InklingForCausalLM", "inkling_model", **{**base, **fields})
+
+
+def test_inkling_convolution_pages() -> None:
+    """2 * 128 + 2 * 576 = 1,408 elements a head, stored as 2,048; 4 tokens of 2 heads are 32,768 bytes."""
+    found = planned(inkling(), "-tp", "4")
+    state = layer(found, "model.layers.0.conv_state")
+    assert (state.spec, state.spec_block_size, state.spec_page_bytes) == ("SlidingWindowSpec", 4, 32_768)
+    assert (state.sliding_window, state.head_size, state.storage_dtype) == (4, 2_048, "bfloat16")
+    attention = layer(found, "model.layers.5.attn")
+    assert (attention.spec, attention.block_size, attention.page_bytes) == ("FullAttentionSpec", 32, 32_768)
+
+
+def test_inkling_states_are_neither_replicated_nor_halved() -> None:
+    many = planned(inkling(), "-tp", "16")
+    assert many.error is not None
+    assert many.error.type == "AssertionError"
+    half = planned(inkling(), "--dtype", "float16")
+    assert half.error is not None
+    assert "bfloat16 only" in half.error.message
+
+
+def test_longcat_asserts_its_zero_experts() -> None:
+    fields = {
+        "num_layers": 2,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 6144,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "max_position_embeddings": 131072,
+    }
+    bare = planned(model("LongcatFlashForCausalLM", "longcat_flash", **fields))
+    assert bare.error is not None
+    assert (bare.error.type, bare.error.stage.value) == ("AssertionError", "layers")
+    full = planned(model("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **fields))
+    assert [each.name for each in full.layers][:2] == [f"model.layers.0.self_attn.{half}.attn" for half in (0, 1)]
+    skipping = ("--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "0")
+    listed = planned(
+        model("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **fields), *skipping
+    )
+    assert listed.error is not None
+    assert "should only contain one integer" in listed.error.message
+
+
+def step5(**fields: Any) -> Checkpoint:
+    """Eight layers of Step 5, every fourth one selecting regions."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_attention_groups": 8,
+        "num_key_value_heads": 8,
+        "head_dim": 192,
+        "hidden_size": 6144,
+        "sliding_window": 512,
+        "layer_types": ["sliding_attention" if index % 4 else "full_attention" for index in range(8)],
+        "use_head_wise_attn_gate": True,
+        "max_position_embeddings": 131072,
+        "sparse_config": {"enabled": True},
+    }
+    return model("Step5ForCausalLM", "step5", **{**base, **fields})
+
+
+def test_step5_summaries_and_rings() -> None:
+    """One KV head of 192 in bfloat16: 16 * 384 * 2 = 12,288 bytes a page, the ring's too; a summary row for 8 tokens
+    makes 2 * 256 = 512 bytes. Two full layers hold 2 * 12,800 bytes a block, but six sliding ones in groups of two
+    no more; blocks lie a multiple of lcm(8 rows of 768, 1,024) = 6,144 bytes apart: 25,600 become 30,720."""
+    found = planned(step5(), "-tp", "8")
+    assert found.ok
+    attention = "model.layers.0.self_attn.attn"
+    assert layer(found, attention).page_bytes == 12_288
+    assert layer(found, f"{attention}.sparse_summary_cache").page_bytes == 512
+    assert layer(found, f"{attention}.csa_tail_ring").page_bytes == 12_288
+    assert layer(found, f"{attention}.csa_tail_ring").spec == "CircularBufferSpec"
+    assert found.capacity is not None
+    assert found.capacity.bytes_per_block == 30_720
+
+
+def test_step5_ring_must_fit_a_page() -> None:
+    """An fp8 page of 16 tokens holds 6 rows of 1,024 bytes, and the ring needs 7; 32 tokens hold 12."""
+    small = planned(step5(), "-tp", "8", "--kv-cache-dtype", "fp8")
+    assert small.error is not None
+    assert "6144-byte KV page" in small.error.message
+    assert planned(step5(), "-tp", "8", "--kv-cache-dtype", "fp8", "--block-size", "32").ok
+
+
+def test_step5_needs_its_sparse_section() -> None:
+    dense = planned(step5(sparse_config=None))
+    assert dense.error is not None
+    assert dense.error.type == "NotImplementedError"
+
+
+def glm5_next(**fields: Any) -> Checkpoint:
+    """Eight layers of GLM-5.3 Flash: six KDA states, two indexed latent attentions."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 4096,
+        "head_dim": 0,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 0,
+        "qk_nope_head_dim": 256,
+        "v_head_dim": 256,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "index_kpool": 16,
+        "linear_num_heads": 64,
+        "linear_head_dim": 128,
+        "linear_conv_kernel_dim": 4,
+        "layer_types": (["linear_attention"] * 3 + ["indexed_attention"]) * 2,
+        "max_position_embeddings": 131072,
+    }
+    return model("Glm5NextForCausalLM", "glm5_next_text", **{**base, **fields})
+
+
+@pytest.mark.parametrize(("release", "tail"), [("0.31.0", "KpoolTailSpec"), (NEWEST, "CircularBufferSpec")])
+def test_glm5_next_pools_its_index_keys(release: str, tail: str) -> None:
+    """A state of 8 heads: 8 * 128 * 128 * 4 + 3 * 3,072 * 2 = 542,720 bytes; latent rows of 1,024 bytes cover it with
+    530 tokens, rounded up to 1,024; 1,024 / 16 pooled keys of 132 bytes are 8,448; a tail is 16 * 2 * 128 * 2."""
+    found = planned(glm5_next(), "-tp", "8", release=release)
+    assert found.ok
+    place = "model.layers.3.self_attn"
+    keys = layer(found, f"{place}.indexer.k_cache")
+    assert (keys.spec_block_size, keys.spec_page_bytes) == (1_024, 8_448)
+    ring = layer(found, f"{place}.indexer.tail_cache")
+    assert (ring.spec, ring.spec_block_size, ring.spec_page_bytes) == (tail, 16, 8_192)
+    assert layer(found, f"{place}.attn").page_bytes == 1_048_576
+    assert layer(found, "model.layers.0.self_attn").page_bytes == 1_048_576
+    assert found.capacity is not None
+    rows = 2 * 1_048_576 + 2 * 8_448
+    assert found.capacity.bytes_per_block == (rows if release == "0.31.0" else -(-rows // 1_024) * 1_024)
+
+
+def test_glm5_next_stores_fp8_on_blackwell() -> None:
+    found = planned(glm5_next(), "-tp", "8", gpu="b200")
+    assert layer(found, "model.layers.3.self_attn.attn").cache_dtype == "fp8"
+    before = planned(glm5_next(), "-tp", "8", gpu="b200", release="0.32.0")
+    assert layer(before, "model.layers.3.self_attn.attn").cache_dtype == "auto"
+
+
+def test_states_take_the_slots_of_latent_pages_before_032() -> None:
+    """Six states and two latent layers: three groups of two states, dealt out in turn."""
+    found = planned(glm5_next(), "-tp", "8", release="0.31.0")
+    assert [(group.spec, len(group.layers)) for group in found.groups] == [
+        ("UniformTypeKVCacheSpecs", 4),
+        ("UniformTypeKVCacheSpecs", 2),
+        ("MambaSpec", 2),
+        ("MambaSpec", 2),
+        ("MambaSpec", 2),
+    ]
+    assert found.groups[2].layers == ("model.layers.0.self_attn", "model.layers.4.self_attn")
+
+
+def test_a_state_must_fit_a_latent_page_before_032() -> None:
+    state = MambaSpec(
+        block_size=64, shapes=((100,),), dtypes=("float32",), cache_mode="none", kind="KDA", state_bytes=20_000
+    )
+    specs: dict[str, LayerSpec] = {"state": state, "rows": replace(latent(40), tokens_per_state=1), "keys": latent(500)}
+    with pytest.raises(StateTooLarge, match="20000 bytes"):
+        pooled_groups(specs, resolve("0.31.0"))
+    assert pooled_groups(specs, resolve("0.32.0")) is None
+
+
+def qwen4_exp(**fields: Any) -> Checkpoint:
+    """Four layers of Qwen4-Exp, the last one indexed."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "hidden_size": 2048,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "layer_types": ["linear_attention"] * 3 + ["indexed_attention"],
+        "indexer_n_heads": 8,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 128,
+        "indexer_budget": 2048,
+        "indexer_compress_ratio": 4,
+        "max_position_embeddings": 32768,
+    }
+    return model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
+
+
+def test_qwen4_exp_keeps_three_caches_an_indexed_layer() -> None:
+    """On two GPUs: one KV head of 256, 1,024 bytes a token; a state of 16 * 128 * 128 * 2 + 3 * 4,096 * 2 = 548,864
+    bytes is covered by 536 tokens, rounded up to 576 (states every 64); 576 / 4 compressed keys of 256
+    bytes; a ring of 4 raw keys."""
+    found = planned(qwen4_exp(), "-tp", "2")
+    assert found.ok
+    place = "model.layers.3.self_attn"
+    attention = layer(found, f"{place}.attn")
+    assert (attention.block_size, attention.page_bytes) == (576, 589_824)
+    compressed = layer(found, f"{place}.indexer.compressed_key_cache")
+    assert (compressed.spec, compressed.page_bytes) == ("MLAAttentionSpec", 36_864)
+    ring = layer(found, f"{place}.indexer.raw_key_cache")
+    assert (ring.spec, ring.spec_block_size, ring.spec_page_bytes) == ("CircularBufferSpec", 4, 1_024)
+
+
+def test_qwen4_exp_cache_dtypes() -> None:
+    refused = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", release="0.30.0")
+    assert refused.error is not None
+    assert refused.error.type == "NotImplementedError"
+    skipping = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "3")
+    assert layer(skipping, "model.layers.3.self_attn.attn").cache_dtype == "auto"
+    ignoring = planned(qwen4_exp(), "--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "3", release="0.31.0")
+    assert layer(ignoring, "model.layers.3.self_attn.attn").cache_dtype == "fp8"
+    assert ignoring.skip.ignored_layers == (3,)
+
+
+def deepseek_v41(**fields: Any) -> Checkpoint:
+    """Four layers of DeepSeek-V4.1: two sliding, one source of ratio 2 and one that reads from it."""
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 1,
+        "head_dim": 512,
+        "hidden_size": 5120,
+        "qk_rope_head_dim": 64,
+        "o_groups": 8,
+        "index_head_dim": 128,
+        "index_topk": 512,
+        "sliding_window": 128,
+        "compress_ratios": [0, 0, 2, 2],
+        "kv_source_layer_ids": [2],
+        "index_source_layer_ids": [2],
+        "max_position_embeddings": 65536,
+    }
+    return model("DeepseekV41ForCausalLM", "deepseek_v41", **{**base, **fields})
+
+
+def test_deepseek_v41_rows_by_gpu() -> None:
+    """Hopper: 584 bytes a row, pages of whole 576 bytes. Server Blackwell: 528 a sliding row, 288 an NVFP4 one."""
+    hopper = planned(deepseek_v41(), "-tp", "4")
+    assert layer(hopper, "model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
+    assert layer(hopper, "model.layers.2.attn").cache_dtype == "fp8_ds_mla"
+    assert layer(hopper, "model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
+    blackwell = planned(deepseek_v41(), "-tp", "4", gpu="b200")
+    assert layer(blackwell, "model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
+    rows = layer(blackwell, "model.layers.2.attn")
+    assert (rows.cache_dtype, rows.backend) == ("nvfp4_ds_mla", "FLASHMLA_MEGA_ATTN_DSV41")
+    assert rows.unpadded_page_bytes == rows.spec_block_size // 2 * 288
+    assert {each.name for each in blackwell.layers if each.index == 3} == {"model.layers.3.attn.swa_cache"}
+    state = layer(blackwell, "model.layers.2.attn.compressor.state_cache")
+    assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
+
+
+def test_deepseek_v41_refusals() -> None:
+    short = planned(deepseek_v41(max_position_embeddings=None))
+    assert short.error is not None
+    assert short.error.type == "AttributeError"
+    narrow = planned(deepseek_v41(), "--kv-cache-dtype", "nvfp4_ds_mla")
+    assert narrow.error is not None
+    assert "SM100" in narrow.error.message

@@ -1,0 +1,142 @@
+"""How far kvplan agrees with vLLM's own answers: `python -m tests.golden.table`.
+
+Runs every golden record, prints the conformance table, and writes what follows from it: the table in README.md
+(between its two comments) and the engine's coverage.json. With releases as arguments only the table of these is
+printed and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kvplan import checkpoint
+from kvplan.checkpoint import Checkpoint
+from kvplan.errors import InputError
+from kvplan.releases import KNOWN
+from tests.golden import build, compare
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+COVERAGE = ROOT / "kvplan/engine/data/coverage.json"
+BEGIN = "<!-- conformance: made by `python -m tests.golden.table` -->"
+END = "<!-- end of conformance -->"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of one record."""
+
+    record: str
+    release: str
+    architecture: str
+    core: bool
+    agrees: bool
+    layers: int
+    agreeing_layers: int
+
+
+def answers(releases: Sequence[str]) -> list[Answer]:
+    """Run the records of `releases`, one process a CPU."""
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(os.cpu_count()) as pool:
+        build.unpack(Path(folder))
+        return [answer for some in pool.map(_answers, releases, [folder] * len(releases)) for answer in some]
+
+
+def table(found: Iterable[Answer]) -> str:
+    """The conformance table as Markdown: a line a release, records and layers, of the core set and of all."""
+    told = list(found)
+    lines = [
+        "| vLLM | core records | core layers | all records | all layers |",
+        "|---|---:|---:|---:|---:|",
+        *(
+            _line(release, [answer for answer in told if answer.release == release])
+            for release in dict.fromkeys(answer.release for answer in told)
+        ),
+        _line("all", told),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def coverage(found: Iterable[Answer]) -> dict[str, list[str]]:
+    """Architecture to the releases in which it has records with layers, and every record of it agrees."""
+    by_name: dict[tuple[str, str], list[Answer]] = {}
+    for answer in found:
+        by_name.setdefault((answer.architecture, answer.release), []).append(answer)
+    covered: dict[str, list[str]] = {}
+    for architecture, release in sorted(by_name, key=lambda pair: (pair[0], KNOWN.index(pair[1]))):
+        group = by_name[architecture, release]
+        if all(answer.agrees for answer in group) and any(answer.layers for answer in group):
+            covered.setdefault(architecture, []).append(release)
+    return covered
+
+
+def as_json(covered: Mapping[str, Sequence[str]]) -> str:
+    """The text of coverage.json: an architecture a line, so that a diff can be read."""
+    lines = (f" {json.dumps(name)}: {json.dumps(releases)}" for name, releases in covered.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def with_table(readme: str, made: str) -> str:
+    """The README's text with `made` between its two comments."""
+    before, _, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"README.md has no {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n{made}{end}{after}"
+
+
+def _line(name: str, found: Sequence[Answer]) -> str:
+    cells = [name]
+    for chosen in ([answer for answer in found if answer.core], found):
+        cells.append(f"{sum(answer.agrees for answer in chosen):,} / {len(chosen):,}")
+        cells.append(
+            f"{sum(answer.agreeing_layers for answer in chosen):,} / {sum(answer.layers for answer in chosen):,}"
+        )
+    return f"| {' | '.join(cells)} |"
+
+
+def _answers(release: str, configs: str) -> list[Answer]:
+    return [_answer(record, str(Path(configs, record["config"]))) for record in build.records(release)]
+
+
+def _answer(record: compare.Record, config: str) -> Answer:
+    loaded = _load(config)
+    architecture = loaded.architectures[0] if loaded.architectures else loaded.model_type
+    try:
+        planned = compare.plan_of(record, loaded)
+    except InputError as error:
+        found = [str(error)]
+        right, total = 0, sum(len(kind["names"]) for kind in record["layers"])
+    else:
+        found = compare.differences(record, planned)
+        right, total = compare.layers_that_agree(record, found)
+        architecture = planned.geometry.architecture if planned.geometry is not None else architecture
+    return Answer(record["id"], record["release"], architecture, "core" in record["sets"], not found, total, right)
+
+
+@cache
+def _load(config: str) -> Checkpoint:
+    return checkpoint.load(config, offline=True)
+
+
+def main(releases: Sequence[str]) -> None:
+    """Print the table of `releases`; with none, of all, and write README.md and coverage.json."""
+    found = answers(releases or build.releases())
+    made = table(found)
+    print(made, end="")
+    if releases:
+        return
+    README.write_text(with_table(README.read_text(encoding="utf-8"), made), encoding="utf-8")
+    COVERAGE.write_text(as_json(coverage(found)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,65 @@
+"""The commands that README.md shows, and what they print: `python -m tests.readme` writes it anew.
+
+A block of the language `console` holds a command (`$ …`, continued on lines that begin with a blank or `>`) and its
+output. It is run by a shell in an empty folder, with `kvplan` being this checkout's; what it writes to its standard
+output and error stands below it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+
+_BLOCK = re.compile(
+    r"""
+    ^```console\n
+    (?P<shown> \$[ ] (?: .*\\\n )* .*\n (?: >[ ].*\n )* )
+    (?s: .*? )
+    ^```$
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+
+def commands(readme: str) -> list[str]:
+    """The shown commands, in order."""
+    return [_command(block["shown"]) for block in _BLOCK.finditer(readme)]
+
+
+def with_outputs(readme: str) -> str:
+    """The README's text with the output of every shown command as it is now."""
+    return _BLOCK.sub(lambda block: f"```console\n{block['shown']}{_output(_command(block['shown']))}```", readme)
+
+
+def _command(shown: str) -> str:
+    """A shown command without its prompts."""
+    return "\n".join(line[2:] if line.startswith(("$ ", "> ")) else line for line in shown.splitlines())
+
+
+def _output(command: str) -> str:
+    kvplan = f'kvplan() {{ "{sys.executable}" -m kvplan "$@"; }}\n'
+    plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["bash", "-c", kvplan + command],
+            cwd=folder,
+            env={**plain, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    README.write_text(with_outputs(README.read_text(encoding="utf-8")), encoding="utf-8")
