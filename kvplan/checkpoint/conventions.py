@@ -202,6 +202,7 @@ CONVENTIONS: Mapping[str, Convention] = {
         text_required=True,
         nullable=frozenset({"kv_lora_rank"}),
     ),
+    "exaone": Convention(aliases={"num_hidden_layers": "num_layers"}),
     "kimi_vl": Convention(text_type="deepseek_v2", text_required=True),
     "kimi_linear": Convention(
         defaults={

@@ -6,10 +6,11 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kvplan.checkpoint import catalog
+from kvplan.checkpoint import catalog, speculators
 from kvplan.checkpoint.reading import CONFIG_FILE, INDEX_FILE, QUANT_FILE, Document, read_file, read_stream
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.errors import InputError
@@ -27,6 +28,7 @@ def load(
     offline: bool = False,
     stdin: TextIO | None = None,
     hf_overrides: Mapping[str, Any] | None = None,
+    draft: bool = False,
 ) -> Checkpoint:
     """Read and normalise the model meant by `reference`.
 
@@ -34,7 +36,8 @@ def load(
     the process's own), a name of the catalog (with or without its organisation, in any case), or a Hub repository
     `organisation/name`. What exists as a path, or looks like one, is a path; the catalog comes before the Hub.
     `offline` forbids the network but not the local Hub cache. `hf_overrides` is the value of vLLM's
-    `--hf-overrides`; it does not change `config_sha256`, which is the digest of the file's bytes.
+    `--hf-overrides`; it does not change `config_sha256`, which is the digest of the file's bytes. `draft` takes the
+    speculators format, whose config wraps that of a draft's layers.
 
     Raises InputError with one line where anything about the reference or its files cannot be used.
     """
@@ -44,11 +47,11 @@ def load(
         return _from_stdin(stdin or sys.stdin, hf_overrides)
     path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
     if _PATH_LIKE.match(reference) or _exists(path):
-        return _from_path(reference, path, hf_overrides)
+        return _from_path(reference, path, hf_overrides, draft=draft)
     entry = catalog.find(reference)
     if entry is not None:
         return _from_catalog(reference, entry, hf_overrides)
-    return _from_hub(reference, offline, hf_overrides)
+    return _from_hub(reference, offline, hf_overrides, draft=draft)
 
 
 def _exists(path: Path) -> bool:
@@ -56,6 +59,14 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def _read(path: Path, file: str, *, draft: bool) -> Document:
+    """A config.json; that of a draft in the speculators format is unwrapped."""
+    document = read_file(path, file=file)
+    if not draft or not speculators.is_speculator(document.data):
+        return document
+    return replace(document, data=speculators.unwrap(document.data, file))
 
 
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
@@ -76,7 +87,7 @@ def _from_stdin(stream: TextIO, hf_overrides: Mapping[str, Any] | None) -> Check
     return _checkpoint(STDIN, document, name="stdin", source=Source.STDIN, hf_overrides=hf_overrides)
 
 
-def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | None, *, draft: bool) -> Checkpoint:
     from kvplan.checkpoint import weights
 
     try:
@@ -88,7 +99,7 @@ def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | Non
     if directory and not _exists(config):
         raise InputError(f"{reference}: the directory has no {CONFIG_FILE}: give the directory of a model")
     folder = config.parent
-    document = read_file(config)
+    document = _read(config, str(config), draft=draft)
     quant = _optional(folder / QUANT_FILE) if directory or config.name == CONFIG_FILE else None
     name = folder.resolve().name if directory or config.name == CONFIG_FILE else config.stem
     return _checkpoint(
@@ -104,7 +115,7 @@ def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | Non
     )
 
 
-def _from_hub(repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+def _from_hub(repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | None, *, draft: bool) -> Checkpoint:
     from kvplan.checkpoint import hub, weights
 
     if not hub.is_repo_id(repo_id):
@@ -116,7 +127,7 @@ def _from_hub(repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | Non
         if nearest:
             raise InputError(f"{error}; nearest in the catalog: {', '.join(nearest)}") from None
         raise
-    document = read_file(path, file=f"{repo_id}/{CONFIG_FILE}")
+    document = _read(path, f"{repo_id}/{CONFIG_FILE}", draft=draft)
     quant = None
     if document.data.get("quantization_config") is None:
         quant_path = hub.companion(repo_id, QUANT_FILE, offline=offline)
@@ -191,7 +202,7 @@ def _normalised(document: Document, quant: Document | None, hf_overrides: Mappin
     from kvplan.checkpoint.normalise import cache_key, normalise
 
     key = cache_key(document.sha256, quant.sha256 if quant else None, hf_overrides)
-    if key in _cache:
+    if key in _cache and not speculators.is_speculator(document.data):
         _cache.move_to_end(key)
         return _cache[key]
     found = normalise(

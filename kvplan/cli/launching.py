@@ -106,7 +106,7 @@ def _draft_of(launch: Launch, target: str, *, offline: bool) -> Checkpoint | Non
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
         return load(target, offline=offline) if overridden and target != STDIN else None
     try:
-        return load(named, offline=offline)
+        return load(named, offline=offline, draft=True)
     except InputError as error:
         raise InputError(f"--speculative-config: the draft model: {error}") from None
 

@@ -612,6 +612,8 @@ def _concurrent_batches(async_scheduling: bool, runner: str, pipeline: int) -> i
 
 def _prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
+    if geometry.never_shares_prefixes:
+        return False
     if asked is not None:
         return bool(asked)
     return geometry.shares_prefixes and (

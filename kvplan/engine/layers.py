@@ -26,7 +26,7 @@ from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeom
 from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
-from kvplan.engine.speculation.drafting import backend_wish
+from kvplan.engine.speculation.drafting import backend_wish, refusal
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
@@ -187,8 +187,9 @@ def _draft(
         draft=speculation,
     )
     built: list[BuiltLayer] = []
-    if speculation.failure is not None:
-        return built, speculation.failure
+    failure = refusal(speculation, release, prefix_caching=config.prefix_caching)
+    if failure is not None:
+        return built, failure
     taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
     twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
     if twice is not None:
@@ -470,7 +471,8 @@ class _RankBuilder:
         if not tokens or not self.release.has(cache.SKIP_LIST_EXISTS):
             return asked, False
         index_token = str(layer.index)
-        honours = layer.reads_skip_list and (layer.kind in HEADED or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
+        own_code = layer.kind in HEADED or layer.kind is Kind.OWN
+        honours = layer.reads_skip_list and (own_code or self.release.has(cache.MLA_HONOURS_SKIP_LIST))
         if not honours:
             if index_token in tokens:
                 self._note_ignored(layer, asked)

@@ -111,6 +111,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         tensor_parallel=launch.get("tensor_parallel_size") or 1,
         pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
     )
+    modelopt.check(checkpoint, launch.release)
     config = options.validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps

@@ -202,7 +202,7 @@ def _sink_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSp
 def _rswa_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:
     """Keys and values of a layer whose window leaves the prompt in sight."""
     full = _attention_spec(replace(layer, sliding_window=None), block, release)
-    return recast(full, RSWASpec, rswa_window=layer.geometry.rswa_window)
+    return recast(replace(full, indexes_by_block_stride=False), RSWASpec, rswa_window=layer.geometry.rswa_window)
 
 
 BUILDERS: Mapping[Kind, Callable[[BuiltLayer, BlockSize, Release], LayerSpec]] = {

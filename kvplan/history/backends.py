@@ -297,6 +297,12 @@ FLASHINFER_CHECKS_NVFP4 = Behaviour(
     since="0.25.1",
     where=_FLASHINFER,
 )
+FLASHINFER_CLAIMS_ANY_NVFP4 = Behaviour(
+    "FLASHINFER_CLAIMS_ANY_NVFP4",
+    "FLASHINFER claims every cache dtype that begins with nvfp4, nvfp4_ds_mla included; before, only nvfp4",
+    since="0.28.0",
+    where=_FLASHINFER,
+)
 FLASHINFER_NVFP4_ON_FA2 = Behaviour(
     "FLASHINFER_NVFP4_ON_FA2",
     "FLASHINFER takes an nvfp4 cache on compute capability 8.x, 9.x and 12.x",

@@ -263,3 +263,9 @@ AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     until="0.21.0",
     where="config/speculative.py",
 )
+EXAONE_MTP_REFUSES_PREFIX_CACHING = Behaviour(
+    "EXAONE_MTP_REFUSES_PREFIX_CACHING",
+    "EXAONE-MoE's MTP asserts that prefix caching is off",
+    until="0.19.1",
+    where="model_executor/models/exaone_moe_mtp.py",
+)

@@ -446,8 +446,8 @@ def qwen4_exp(**fields: Any) -> Checkpoint:
 
 def test_qwen4_exp_keeps_three_caches_an_indexed_layer() -> None:
     """On two GPUs: one KV head of 256, 1,024 bytes a token; a state of 16 * 128 * 128 * 2 + 3 * 4,096 * 2 = 548,864
-    bytes is covered by 536 tokens, rounded up to 576 (states every 64); 576 / 4 compressed keys of 256
-    bytes; a ring of 4 raw keys."""
+    bytes is covered by 536 tokens, rounded up to 576 (states every 64); 576 / 4 compressed keys of 256 bytes; a ring
+    of 4 raw keys."""
     found = planned(qwen4_exp(), "-tp", "2")
     assert found.ok
     place = "model.layers.3.self_attn"

@@ -347,7 +347,8 @@ def test_a_window_is_asked_for_only_under_dcp() -> None:
 
 
 def test_data_and_expert_parallelism_change_no_page() -> None:
-    alone, spread = planned(decoder()), planned(decoder(), "-dp", "2", "--enable-expert-parallel")
+    model = decoder(num_local_experts=8)
+    alone, spread = planned(model), planned(model, "-dp", "2", "--enable-expert-parallel")
     assert [layer.page_bytes for layer in alone.layers] == [layer.page_bytes for layer in spread.layers]
     assert alone.capacity == spread.capacity
 
@@ -358,3 +359,98 @@ def test_batched_experts_take_small_batches() -> None:
         settings = planned(decoder(), *flags, release=release).settings
         assert settings is not None
         assert settings.max_num_batched_tokens == tokens
+
+
+def mimo() -> Checkpoint:
+    """A small MiMo-V2: keys of 192, values of 128; every other layer slides with 8 KV heads instead of 4."""
+    return decoder(
+        architectures=["MiMoV2FlashForCausalLM"],
+        model_type="mimo_v2_flash",
+        head_dim=192,
+        v_head_dim=128,
+        swa_num_attention_heads=32,
+        swa_num_key_value_heads=8,
+        swa_head_dim=192,
+        swa_v_head_dim=128,
+        hybrid_layer_pattern=[0, 1, 0, 1],
+        sliding_window_size=128,
+    )
+
+
+def test_values_narrower_than_keys() -> None:
+    # 16 tokens * 1 head a rank * (192 + 128) * 2 bytes; through 0.19 values were widened to 192, and the specs of
+    # sliding windows had no value head size.
+    for release, value, backend, page in (
+        ("0.18.1", None, "FLASH_ATTN", 12288),
+        ("0.25.1", 128, "FLASH_ATTN_DIFFKV", 10240),
+        ("0.33.0", 128, "FLASH_ATTN_DIFFKV", 10240),
+    ):
+        layers = [each for each in planned(mimo(), "-tp", "8", release=release).layers if each.sliding_window]
+        assert {(layer.head_size_v, layer.backend, layer.page_bytes) for layer in layers} == {(value, backend, page)}
+
+
+def test_sink_tokens_stand_before_full_attention() -> None:
+    model = decoder(
+        architectures=["PanguEmbeddedForCausalLM"],
+        model_type="PanguEmbedded",
+        param_sink_number=128,
+        qk_nope_dim=128,
+        qk_rope_dim=64,
+        v_channels=128,
+    )
+    layer = planned(model).layers[0]
+    assert (layer.spec, layer.backend) == ("SinkFullAttentionSpec", "FLASH_ATTN_DIFFKV")
+    assert layer.page_bytes == 16 * 4 * (192 + 128) * 2
+
+
+def test_loopcoder_keeps_a_window_for_its_second_pass() -> None:
+    model = decoder(architectures=["IQuestLoopCoderForCausalLM"], model_type="iquestloopcoder", loop_num=2)
+    layers = planned(model).layers
+    assert [(layer.name, layer.index, layer.sliding_window) for layer in layers[:4]] == [
+        ("model.layers.0.self_attn.attn", 0, None),
+        ("model.layers.4.self_attn.attn", 0, 64),
+        ("model.layers.1.self_attn.attn", 1, None),
+        ("model.layers.5.self_attn.attn", 1, 64),
+    ]
+
+
+def test_ouro_keeps_a_cache_for_each_step() -> None:
+    model = decoder(architectures=["OuroForCausalLM"], model_type="ouro", total_ut_steps=3)
+    names = [layer.name for layer in planned(model, release="0.25.1").layers]
+    assert len(names) == 12
+    assert names[:3] == [f"model.layers.{i}.self_attn.attn" for i in (0, 4, 8)]
+
+
+@pytest.mark.parametrize(("mode", "count"), [("per_loop", 6), ("last_loop", 2)])
+def test_dory_recurs_over_the_layers_in_the_middle(mode: str, count: int) -> None:
+    model = decoder(
+        architectures=["DoryForCausalLM"],
+        model_type="dory",
+        layer_types=["full_attention", "mlp", "sliding_attention", "mlp"],
+        sliding_window=1024,
+        n_input_layers=0,
+        n_recurrent_layers=4,
+        n_recurrent_loops=3,
+        recurrent_kv_cache_mode=mode,
+    )
+    layers = planned(model).layers
+    assert len(layers) == count
+    assert {layer.sliding_window for layer in layers if layer.index == 2} == {1024}
+
+
+def test_a_prefix_lm_shares_no_prefixes() -> None:
+    model = decoder(
+        architectures=["HrmTextForCausalLM"], model_type="hrm_text", H_cycles=2, L_cycles=3, num_layers_per_stack=2
+    )
+    found = planned(model, "--enable-prefix-caching")
+    # Two layers, six fast steps and two slow ones; 32 heads of their own.
+    assert len(found.layers) == 2 * 6 + 2 * 2
+    assert found.layers[0].page_bytes == 16 * 32 * 256 * 2
+    assert found.settings is not None
+    assert not found.settings.prefix_caching
+
+
+def test_mimo_ignored_the_cache_dtype_through_0_31() -> None:
+    for release, dtype in (("0.31.0", "auto"), ("0.32.0", "fp8")):
+        found = planned(mimo(), "--kv-cache-dtype", "fp8", release=release)
+        assert {layer.cache_dtype for layer in found.layers} == {dtype}

@@ -58,7 +58,7 @@ def test_every_entry_is_well_formed() -> None:
             entry = registered.lookup(name, release)
             assert entry is not None
             assert set(entry.interfaces) <= set("gpmPhfnext")
-            assert entry.kind in {*REASONS, "chunked", "cross", "decoder", "encoder"}
+            assert entry.kind in {*REASONS, "chunked", "cross", "decoder", "encoder", "loop", "prefix"}
 
 
 def test_every_recipe_names_a_builder() -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pytest
 
 from kvplan.checkpoint import Checkpoint, load
 from kvplan.engine import Plan, boundary, plan
+from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Stage
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
 
-LLAMA, GEMMA, GPT_OSS = "meta-llama/Llama-3.1-8B", "google/gemma-2-9b", "openai/gpt-oss-120b"
+LLAMA, GEMMA, HYBRID = "meta-llama/Llama-3.1-8B", "google/gemma-2-9b", "Qwen/Qwen3-Next-80B-A3B-Thinking"
 GIB = 1 << 30
 
 
@@ -85,6 +88,31 @@ def test_tokens_that_are_no_numbers() -> None:
     assert (refused.error.type, refused.error.code) == ("ValueError", "skip_token_not_a_number")
     assert "invalid literal for int()" in refused.error.message
     assert planned(LLAMA, options, "0.32.0").ok
+
+
+def test_hybrid_models_have_no_boundary() -> None:
+    options = "-tp 4 --kv-cache-dtype turboquant_k8v4"
+    refused = planned(HYBRID, options, "0.20.2")
+    assert refused.error is not None
+    assert (refused.error.type, refused.error.code) == ("NotImplementedError", "turboquant_hybrid")
+    found = planned(HYBRID, options, "0.33.0")
+    assert found.ok
+    attention = [layer for layer in found.layers if layer.head_size == 256]
+    assert {layer.backend for layer in attention} == {"TURBOQUANT"}
+    assert {layer.page_bytes / layer.block_size for layer in attention} == {388}
+
+
+def test_a_hybrid_model_must_name_its_attention_layers() -> None:
+    release = resolve("0.33.0")
+    named = _hybrid({"layer_types": ["mamba", "attention"]})
+    assert boundary.skip_tokens((), "turboquant_k8v4", named, is_hybrid=True, release=release) == ()
+    nameless = _hybrid({"attn_type_list": [0, 0]})
+    with pytest.raises(StartupStops, match="requires identifiable full-attention layers"):
+        boundary.skip_tokens((), "turboquant_k8v4", nameless, is_hybrid=True, release=release)
+
+
+def _hybrid(config: dict[str, Any]) -> Checkpoint:
+    return replace(_loaded(LLAMA), config=config, text_config=config)
 
 
 @pytest.mark.parametrize(("release", "stage"), [("0.20.2", Stage.BACKEND), ("0.21.0", Stage.CACHE_DTYPE)])

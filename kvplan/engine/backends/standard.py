@@ -133,7 +133,7 @@ def flash_attn_fixed_page(query: BackendQuery, release: Release, of_layer: bool)
 def _flashinfer_cache_dtype(query: BackendQuery, release: Release) -> bool:
     dtype = query.kv_cache_dtype
     if dtype.startswith("nvfp4") and release.has(history.FLASHINFER_CHECKS_NVFP4):
-        if dtype not in _FLASHINFER_DTYPES.at(release):
+        if dtype not in _FLASHINFER_DTYPES.at(release) and not release.has(history.FLASHINFER_CLAIMS_ANY_NVFP4):
             return False
         if release.has(history.FLASHINFER_NVFP4_ON_FA2) and query.major in (8, 9, 12):
             return dtype == "nvfp4"

@@ -6,7 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kvplan.engine.models import arch_config, pooling, registered, resolve, windows
-from kvplan.engine.models.families import BACKEND_BY_HEAD_SIZES, BUILDERS, LARGEST_ITEM_TOKENS, MORE_STATES
+from kvplan.engine.models.families import (
+    ATTENDS_BOTH_WAYS,
+    BACKEND_BY_HEAD_SIZES,
+    BUILDERS,
+    LARGEST_ITEM_TOKENS,
+    MORE_STATES,
+    NO_PREFIXES,
+)
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
@@ -105,6 +112,8 @@ def build(
         is_encoder_decoder=bool(config.get("is_encoder_decoder")),
         is_attention_free=entry.attention_free,
         attention=attention,
+        attends_both_ways=family in ATTENDS_BOTH_WAYS,
+        never_shares_prefixes=family in NO_PREFIXES,
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,

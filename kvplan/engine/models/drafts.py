@@ -19,6 +19,7 @@ from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, Ro
 from kvplan.engine.models.recipes import DECODER, Recipe
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.unplaceable import REASONS
+from kvplan.history import models
 from kvplan.history import speculation as history
 
 if TYPE_CHECKING:
@@ -233,6 +234,7 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
             head_size_v=text.optional("swa_v_head_dim"),
             sliding_window=window or None,
             has_sinks=bool(text.get("add_swa_attention_sink_bias")),
+            brings_value_backend=draft.made.release.has(models.MIMO_V2_STORES_NARROW_VALUES),
             reads_cache_config=draft.made.release.has(history.MIMO_V2_MTP_READS_CACHE_CONFIG),
         ),
     )

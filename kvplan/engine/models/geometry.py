@@ -94,13 +94,6 @@ class State:
     """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
 
 
-HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
-"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
-
-BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
-"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
-
-
 class Form(StrEnum):
     """Which spec class a model's own cache module returns."""
 
@@ -154,6 +147,13 @@ class OwnCache:
     """Bytes of one row of such a ring; blocks must lie whole rows apart."""
     ring_rows: int = 0
     """Rows that it must hold."""
+
+
+HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
+"""Kinds that vLLM builds on `Attention`, with keys and values a head."""
+
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+"""Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +245,10 @@ class ModelGeometry:
     is_attention_free: bool = False
     attention: str = "decoder"
     """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
+    attends_both_ways: bool = False
+    """The prompt attends in both directions while its tokens are cached (prefix-LM)."""
+    never_shares_prefixes: bool = False
+    """Prefix caching is switched off whoever asked for it."""
     prefills_in_parts: bool = True
     """Whether chunked prefill is on by default."""
     shares_prefixes: bool = True

@@ -6,11 +6,12 @@ that choose top-k tokens, an indexer with a key cache of its own. It is register
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
-from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.refusals import Refused
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -45,12 +46,24 @@ def expanded(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
-    """openPangu: latent if the config has all four dimensions, else heads; learned sink tokens are not computed."""
+    """openPangu: latent if the config has all four dimensions, else heads, behind learned tokens if it has those."""
     names = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
     if all(name in made.text for name in names):
         return rows(made, sparse=False)
-    if made.text.optional("param_sink_number"):
-        raise Unplaceable(made.architecture, "its layers keep learned sink tokens in the cache (param_sink_number)")
+    sinks = made.text.optional("param_sink_number")
+    if sinks:
+        size = made.text.whole("qk_nope_dim") + made.text.whole("qk_rope_dim")
+        return tuple(
+            replace(
+                layer,
+                kind=Kind.SINK,
+                layer_class="StaticSinkAttention",
+                head_size_v=made.text.positive("v_channels"),
+                sink_tokens=sinks,
+                own_backend="FLASH_ATTN_DIFFKV",
+            )
+            for layer in general.uniform(made, (None,) * made.count, head_size=size)
+        )
     from kvplan.engine.models.windows import interleaved
 
     return general.uniform(made, interleaved(made.text, made.count))
@@ -61,8 +74,6 @@ def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
     if "zero_expert_type" not in made.text:
         raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
-    if "zero_expert_type" not in made.text:
-        raise Refused(made.architecture, "", "AssertionError", "layers")
     dimensions = dimensions_of(made.text, sparse=False)
     return tuple(
         row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 BAICHUAN_ROTARY_HIDDEN_SIZE = 4096
 
 
+MOONDREAM_WIDTH, MOONDREAM_HEADS, MOONDREAM_LAYERS = 2048, 32, 24
+"""What vLLM's config class of Moondream 3 assumes where the file is silent."""
+RSWA_WINDOW = 128
+"""Tokens of the window of Unlimited-OCR where the config does not say."""
+
+
 def gpt_oss(made: Construction) -> tuple[LayerGeometry, ...]:
     """gpt-oss: every even layer slides, whatever layer_types says; all have sinks."""
     window = windows.config_window(made.text, made.release)
@@ -167,6 +173,32 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
             )
         )
     return tuple(built)
+
+
+def moondream3(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Moondream 3: names of its own for the dimensions of its decoder."""
+    text = made.config.section("text_config") or made.text
+    heads = text.first("n_heads", "num_attention_heads") or MOONDREAM_HEADS
+    width = text.first("dim", "hidden_size") or MOONDREAM_WIDTH
+    return tuple(
+        LayerGeometry(
+            name=made.name(index),
+            index=index,
+            num_heads=heads,
+            num_kv_heads=text.first("n_kv_heads", "num_key_value_heads") or heads,
+            head_size=width // heads,
+        )
+        for index in range(text.first("n_layers", "num_hidden_layers") or MOONDREAM_LAYERS)
+    )
+
+
+def unlimited_ocr(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Unlimited-OCR: generated tokens see the whole prompt and a window of what was generated."""
+    window = made.config.optional("rswa_window") or RSWA_WINDOW
+    return tuple(
+        replace(layer, kind=Kind.RSWA, layer_class="RSWAAttention", rswa_window=window)
+        for layer in general.uniform(made, (None,) * made.count)
+    )
 
 
 def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:

@@ -82,8 +82,9 @@ class Wrapped:
 
     architecture: str
     support: str
-    """`full`, `settable` (only its attention implementation can be set), `encoder` (keeps no cache), `cross`, `none`
-    (the backend does not take it) or `unknown` (attention modules not found)."""
+    """`full`, `settable` (only its attention implementation can be set), `encoder` (keeps no cache), `cross` and
+    `cross_settable` (keys and values of an encoder's output beside its own), `none` (the backend does not take it) or
+    `unknown` (attention modules not found)."""
     attention: str
     """Path of the attention module of layer `{i}` below the Transformers base model."""
 

@@ -140,14 +140,14 @@ class _Backend:
         if wrapped is None or not self._takes(wrapped.support):
             return None
         found = registered.lookup(self._class_name(), self.release)
-        if found is not None and wrapped.support == "cross":
+        if found is not None and wrapped.support.startswith("cross"):
             return replace(found, kind="cross")
         return found
 
     def _takes(self, support: str) -> bool:
         if support == "none":
             return False
-        if support == "settable":
+        if support.endswith("settable"):
             return self.release.has(history.TRANSFORMERS_BACKEND_TAKES_SETTABLE_ATTENTION)
         return True
 

@@ -26,7 +26,7 @@ def layers(made: Construction) -> tuple[LayerGeometry, ...]:
     support = wrapped.support if wrapped is not None else "full"
     if support == "encoder" and made.text.values is made.config.values:
         return ()
-    if support == "cross":
+    if support.startswith("cross"):
         raise Unplaceable(made.architecture, "it is an encoder-decoder model with cross-attention caches")
     layout = _layout(made, wrapped)
     crossing = frozenset(made.text.items("cross_attention_layers") or ())

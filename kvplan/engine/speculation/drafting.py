@@ -7,6 +7,7 @@ functions of v1/worker/gpu/spec_decode for V2.
 from __future__ import annotations
 
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.values import Stage, StartupError
 from kvplan.history import speculation as history
 from kvplan.releases import Release
 
@@ -27,6 +28,25 @@ def backend_wish(speculation: Speculation, target: str | None, runner: str, rele
         latest = release.has(history.DSPARK_IN_TARGET_TAKES_TARGETS_BACKEND) and speculation.reference is None
         return own or (target if inherits or latest else None)
     return (own or target) if release.has(history.DRAFT_BACKEND_ON_V2) else target
+
+
+def refusal(speculation: Speculation, release: Release, *, prefix_caching: bool) -> StartupError | None:
+    """Why the draft cannot be built beside a target that was."""
+    if speculation.failure is not None or speculation.checkpoint is None:
+        return speculation.failure
+    if (
+        prefix_caching
+        and "ExaoneMoeMTP" in speculation.checkpoint.architectures
+        and release.has(history.EXAONE_MTP_REFUSES_PREFIX_CACHING)
+    ):
+        return StartupError(
+            Stage.LAYERS,
+            "AssertionError",
+            "ExaoneMoeMTP currently does not support prefix caching",
+            "draft_not_built",
+            {"option": "--enable-prefix-caching"},
+        )
+    return None
 
 
 def _reads_targets_caches(speculation: Speculation) -> bool:

@@ -14,6 +14,7 @@ from kvplan.engine.models import drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.parallel import stage_sizes
+from kvplan.engine.speculation import auxiliary
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
@@ -127,7 +128,28 @@ def settle(
     heads = rewritten.checkpoint.text_config.get("num_attention_heads")
     if isinstance(heads, int):
         _check_heads(heads, settled.draft_tensor_parallel)
-    return replace(settled, layers=layers)
+    return replace(settled, layers=layers, failure=_states_missing(method, target, config, release))
+
+
+def _states_missing(
+    method: str, target: ModelGeometry, draft: Mapping[str, object], release: Release
+) -> StartupError | None:
+    """The refusal of a target that does not hand out the hidden states that its draft reads."""
+    own = draft.get("eagle_config")
+    unread = isinstance(own, Mapping) and own.get("use_aux_hidden_state") is False
+    if method not in auxiliary.METHODS or unread or auxiliary.hands_out(target.architecture, release):
+        return None
+    return StartupError(
+        Stage.LAYERS,
+        "RuntimeError",
+        "Model does not support EAGLE3 interface but aux_hidden_state_outputs was requested",
+        "no_states_for_draft",
+        {
+            "architecture": target.architecture,
+            "method": method,
+            "since": auxiliary.first_release(target.architecture),
+        },
+    )
 
 
 def _check_target(method: str, target: Checkpoint, release: Release) -> None:

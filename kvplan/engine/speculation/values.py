@@ -48,7 +48,7 @@ class Speculation:
     modules: int = 1
     """MTP modules that run one after the other in one step."""
     failure: StartupError | None = None
-    """Why the draft cannot be built, once the target is."""
+    """Why target and draft do not go together, which shows once the target is built."""
     max_model_len: int | None = None
     """The longest request the draft takes; None where it takes what the target takes."""
 

@@ -157,7 +157,9 @@ def asked(launch: Launch) -> Mapping[str, Any] | None:
     Raises StartupStops where a flag and the config say the same thing.
     """
     given = launch.get("speculative_config")
-    merged: dict[str, Any] | None = dict(given) if isinstance(given, Mapping) else None
+    if given is not None and not isinstance(given, Mapping):
+        raise refused("the speculative config must be a JSON object", "speculative_config", given)
+    merged: dict[str, Any] | None = None if given is None else dict(given)
     for name, flag, key in FLAGS:
         value = launch.get(name)
         if value is None:

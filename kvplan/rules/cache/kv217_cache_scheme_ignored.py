@@ -48,6 +48,9 @@ def _ignored(plan: Plan) -> str | None:
         latent = any(layer.kind is Kind.MLA for layer in layers)
         ordinary = any(layer.kind not in (Kind.MLA, Kind.INDEXER) for layer in layers)
         return "MLA layers do not look at a kv_cache_scheme" if latent and not ordinary else None
+    export = section.get("export")
+    if section.get("quant_method") == "quark" and isinstance(export, Mapping) and export.get("kv_cache_group"):
+        return "Quark's kv_cache_group brings scales, not a cache dtype"
     declared = _declared(section)
     if declared is None or section.get("quant_method") == "compressed-tensors":
         return None
@@ -78,7 +81,7 @@ RULE = Rule(
         "`kv_cache_scheme` of a compressed-tensors checkpoint. A ModelOpt section counts only if its "
         "`quant_method` begins with `modelopt`, if it stands in the config's own `quantization_config`, and if "
         "the release knows the format: FP8 everywhere, NVFP4 from 0.20 on; anything else is a warning in vLLM's "
-        "log and `auto` stays the model's dtype.\n\n"
+        "log and `auto` stays the model's dtype. Quark's `kv_cache_group` brings scales only.\n\n"
         "The cache is then twice as large as planned for. Pass `--kv-cache-dtype fp8`."
     ),
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8-Static-PerTensor"),

@@ -26,6 +26,19 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=(FLAG,),
             fix=_fix(error),
         )
+    for error in errors(plan, "no_states_for_draft"):
+        since = fact(error, "since")
+        upgrade = f"use vLLM {since} or later, or " if since is not None else ""
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=(
+                f"{fact(error, 'architecture')} does not hand out the hidden states that {fact(error, 'method')} "
+                f"drafts read in {words.release_name(plan)}"
+            ),
+            options=(FLAG,),
+            fix=f"{upgrade}take a draft that does without: a draft_model, mtp or ngram",
+        )
     for error in errors(plan, "draft_not_built"):
         yield Finding(
             rule=CODE,
@@ -54,6 +67,8 @@ def _fix(error: StartupError) -> str:
     if "Unexpected" in error.message:
         close = nearest(key, tuple(KEYS))
         return f"write {close} for {key}" if close is not None else f"leave the key {key} out"
+    if key == "speculative_config":
+        return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
     if key == "method" and value in METHODS:
         return f"another method: {_have(METHODS[str(value)])}"
     if key == "method":
@@ -77,7 +92,8 @@ RULE = Rule(
         "`--speculative-config` is a JSON object whose keys are checked: an unknown key, a method that the "
         "release does not have, a number that is no multiple of the model's MTP modules, a draft with another "
         "vocabulary or a tensor-parallel size other than 1 or the target's end start-up. So does `mtp` for a model "
-        "without MTP layers, and a batch that has no room for the tokens a draft adds.\n\n"
+        "without MTP layers, a batch that has no room for the tokens a draft adds, and an EAGLE 3, DFlash or DSpark "
+        "draft beside a model whose class does not hand out its hidden states.\n\n"
         "Keys and methods come and go with releases: kv_cache_dtype came with 0.26.0, attention_backend with "
         "0.21.0, dspark with 0.25.1; medusa left with 0.33.0. The fix says which releases have what was asked."
     ),
@@ -95,6 +111,6 @@ RULE = Rule(
             '\'{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}\''
         ),
     ),
-    claims=("speculative_config", "draft_not_built", "no_room_for_draft"),
+    claims=("speculative_config", "draft_not_built", "no_states_for_draft", "no_room_for_draft"),
     check=check,
 )
