@@ -34,6 +34,7 @@ from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
+from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -345,6 +346,18 @@ class _RankBuilder:
         if layer.state is None or layer.own_backend is None:
             raise ValueError(f"{layer.name} is a state layer without a state")
         config = self.config
+        if (
+            config.num_speculative_tokens
+            and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
+            and self.checkpoint.model_type != "qwen3_next"
+        ):
+            raise stop(
+                Stage.SPECS,
+                "state_mode",
+                "Mamba with speculative decoding is not supported yet.",
+                exception="NotImplementedError",
+                facts={"option": "--speculative-config", "layer": layer.name},
+            )
         if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
             self._note_ignored(layer, "none (a state)")
         built = self.states.get(layer.state)

@@ -265,6 +265,10 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)
+    try:
+        state_blocks.check_planned([group.block_size for group in grouped.groups], config)
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
     by_name = {layer.geometry.name: layer for layer in built.layers}
     num_blocks = sized.capacity.num_blocks or 1
     checked: set[tuple[object, ...]] = set()
@@ -368,6 +372,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        state_mode=None if progress.geometry is None or progress.geometry.state is None else config.state.cache_mode,
+        state_block_size=progress.sizes[0].state_block_size if 0 in progress.sizes else None,
         **_speculative(config),
     )
 

@@ -222,6 +222,10 @@ class Settings:
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
+    state_mode: str | None = None
+    """`mamba_cache_mode` of a model with state layers: `none`, `align` or `all`."""
+    state_block_size: int | None = None
+    """Tokens between two states of one request (`mamba_block_size`)."""
     speculative_method: str | None = None
     """How tokens are speculated (`mtp`, `eagle3`, `draft_model`, …); None without speculative decoding."""
     num_speculative_tokens: int = 0

@@ -174,6 +174,9 @@ def _settings(plan: Plan) -> JsonObject | None:
         "attention_backend": settings.attention_backend,
         "quantization": settings.quantization,
         "kv_cache_layout": settings.kv_cache_layout,
+        "states": None
+        if settings.state_mode is None
+        else {"mode": settings.state_mode, "block_size": settings.state_block_size},
         "speculation": None
         if settings.speculative_method is None
         else {

@@ -207,7 +207,10 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "lfm2_vl": _wraps(prefix="language"),
     "mamba": _family("mamba"),
     "mamba2": _family("mamba2"),
-    "minicpmv4_6": _family("delta", "language_model." + DECODER),
+    **dict.fromkeys(
+        ("clef_flash", "interns2_mobius", "interns2_preview", "minicpm_ocr", "minicpmv4_6", "minicpmv4_7"),
+        _family("delta", "language_model." + DECODER),
+    ),
     "minimax_text_01": _family("minimax_text", "model.layers.{i}.attn"),
     "models.kimi_k3": _family("kimi"),
     "models.kimi_k3:KimiK3ForConditionalGeneration": _family("kimi", "language_model." + DECODER),

@@ -128,7 +128,20 @@ class Speculation(Part):
     """The draft's own cache dtype; null where it takes the target's."""
 
 
+<<<<<<< HEAD
+class States(_Part):
+    """How the states of a model with state layers are kept."""
+
+    mode: str
+    """`none`: one a request; `align`: the last ones; `all`: one for every block."""
+    block_size: int | None
+    """Tokens between two states of one request."""
+
+
+class EngineSettings(_Part):
+=======
 class EngineSettings(Part):
+>>>>>>> main
     """The engine's settings after its own defaults and derivations. Lengths in tokens."""
 
     cache_dtype: str
@@ -149,6 +162,8 @@ class EngineSettings(Part):
     attention_backend: str | None
     quantization: str | None
     kv_cache_layout: str | None
+    states: States | None
+    """Null for models without state layers."""
     speculation: Speculation | None
 
 
