@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from kvplan.engine.specs import LayerSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
+from kvplan.history import backends as backend_history
 from kvplan.history import parallel as history
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Launch
@@ -154,3 +155,31 @@ def check_interleave(launch: Launch, decode: int, block_size: int) -> None:
             exception="AssertionError",
             facts={"option": "--cp-kv-cache-interleave-size", "block_size": block_size, "interleave": run},
         )
+
+
+_SUMS_SINCE: dict[str, str | None] = {
+    "CUTLASS_MLA": None,
+    "FLASHINFER": None,
+    "FLASHINFER_MLA": "0.25.1",
+    "FLASHINFER_MLA_SPARSE": "0.25.1",
+    "FLASHMLA": None,
+    "FLASHMLA_SPARSE": "0.29.0",
+    "FLASH_ATTN": None,
+    "FLASH_ATTN_DIFFKV": None,
+    "FLASH_ATTN_MLA": None,
+    "TOKENSPEED_MLA": "0.26.0",
+    "TRITON_MLA": None,
+}
+"""Backends whose kernels return the sums of their softmax, with the first release (None: all of them)."""
+
+
+def returns_softmax_sums(backend: str, release: Release) -> bool:
+    """Whether ranks can put together what `backend` computed on their shares of the tokens."""
+    if release.has(backend_history.BACKEND_SEES_DCP):
+        return True  # such backends were not selected
+    return backend in _SUMS_SINCE and release.within(_SUMS_SINCE[backend], None)
+
+
+def needs_one_group(release: Release) -> bool:
+    """Whether the engine core refuses context parallelism with several KV cache groups."""
+    return release.has(history.DCP_NEEDS_ONE_GROUP)

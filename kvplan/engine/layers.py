@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
-from kvplan.engine.backends.selection import dtypes_with_backend, select
+from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, select
+from kvplan.engine.backends.software import is_quantised
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
@@ -576,7 +577,23 @@ class _RankBuilder:
         """The backend that the model's code picks for values narrower than keys."""
         if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
             return None
-        return different_values(query, self.release)
+        backend = different_values(query, self.release)
+        asked = replace(query, requested=backend)
+        if is_quantised(query.kv_cache_dtype, self.release) and not BY_NAME[backend].takes_cache_dtype(
+            asked, self.release
+        ):
+            # Nobody asked the backend before; it refuses once it is constructed.
+            message = f"{backend} does not support a quantized KV cache of kv_cache_dtype={query.kv_cache_dtype!r}."
+            refused = BackendDecision(None, ((backend, ("kv_cache_dtype not supported",)),), error=message)
+            self.trail.choices[query.kv_cache_dtype, refused, asked, self.draft is not None][layer.index] = None
+            raise stop(
+                Stage.BACKEND,
+                "no_backend",
+                message,
+                exception="NotImplementedError",
+                facts={"cache_dtype": query.kv_cache_dtype, "layer": layer.name, "head_size": query.head_size},
+            )
+        return backend
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
         decision = self.decisions.get(query)

@@ -102,7 +102,6 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     with _noted(progress):
         remote_code.check(checkpoint, launch)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
-    modelopt.check(checkpoint, launch.release)
     speculation = settle(
         checkpoint,
         launch,
@@ -364,6 +363,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         tensor_parallel=config.tensor_parallel,
         pipeline_parallel=config.pipeline_parallel,
         data_parallel=config.data_parallel,
+        decode_context_parallel=config.decode_context_parallel,
+        prefill_context_parallel=config.prefill_context_parallel,
         gpu_memory_utilization=config.gpu_memory_utilization,
         num_gpu_blocks_override=config.num_gpu_blocks_override,
         kv_cache_memory_bytes=config.kv_cache_memory_bytes,

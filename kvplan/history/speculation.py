@@ -251,12 +251,6 @@ DFLASH_MAY_MIX = Behaviour(
     since="0.26.0",
     where="model_executor/models/qwen3_dflash.py",
 )
-MIMO_V2_MTP_READS_CACHE_CONFIG = Behaviour(
-    "MIMO_V2_MTP_READS_CACHE_CONFIG",
-    "MiMo-V2's MTP layer is built with the cache config; before, no cache dtype and no skip list reached it",
-    since="0.32.0",
-    where="model_executor/models/mimo_v2_mtp.py",
-)
 AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     "AUXILIARY_STATES_BY_MODEL_TYPE",
     "the config check lists the model types that EAGLE 3 drafts may have as target",

@@ -13,6 +13,7 @@ from kvplan.launch.environment import remarks_on
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.options import Option, all_flags, default_of, lifetime_of, table_of
 from kvplan.launch.parser import AMBIGUOUS, Entry, Parsed, parse
+from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token, tokens_of
 from kvplan.launch.values import Hardware, Launch, Location, Refusal, Remark, Setting
 from kvplan.releases import Release
@@ -62,9 +63,13 @@ def from_arguments(
     available_kv_memory: int | None = None,
     environment: Mapping[str, str] | None = None,
     base: Path | None = None,
+    files: Mapping[str, Passage] | None = None,
 ) -> Launch:
-    """A literal argument list without the program in front, as container manifests have it."""
-    parsed = parse(arguments, release, entry, base)
+    """A literal argument list without the program in front, as container manifests have it.
+
+    `files` are contents of files by the path that `--config` names, before any file of that path.
+    """
+    parsed = parse(arguments, release, entry, base, files)
     model, remarks = _literal_model(parsed, release, entry)
     return _launch(
         parsed,

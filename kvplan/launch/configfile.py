@@ -9,6 +9,7 @@ from typing import Any
 
 from kvplan.errors import InputError
 from kvplan.history import options as history
+from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token
 from kvplan.launch.values import Location, OriginKind
 from kvplan.releases import Release
@@ -31,9 +32,13 @@ class ConfigRefusedError(Exception):
 
 
 def config_tokens(
-    path: str, release: Release, known_flags: Mapping[str, object], base: Path | None = None
+    path: str,
+    release: Release,
+    known_flags: Mapping[str, object],
+    base: Path | None = None,
+    files: Mapping[str, Passage] | None = None,
 ) -> list[Token]:
-    """The words for the file at `path` (relative to `base`), in the file's order.
+    """The words for the file at `path` (relative to `base`, unless `files` has its text), in the file's order.
 
     A list becomes one flag with its items, an object JSON, `true` a bare flag. `false` is dropped, or becomes
     `--no-key` in the releases that do so where `known_flags`, the flags of the parser that reads the file, has
@@ -42,7 +47,8 @@ def config_tokens(
     extension = path.rsplit(".", maxsplit=1)[-1]
     if extension not in ("yaml", "yml"):
         raise ConfigRefusedError("ValueError", f"Config file must be of a yaml/yml type. {extension} supplied")
-    content, lines = _load(path, _read(path, base))
+    given = None if files is None else files.get(path)
+    content, lines = _load(path, _read(path, base) if given is None else given.text, given)
     if not isinstance(content, dict):
         kind = type(content).__name__
         raise ConfigRefusedError("AttributeError", f"{kind!r} object has no attribute 'items' (the file {path})")
@@ -98,7 +104,7 @@ def _read(path: str, base: Path | None) -> str:
         raise InputError(f"--config {path}: not UTF-8 text") from None
 
 
-def _load(path: str, text: str) -> tuple[Any, dict[str, Location]]:
+def _load(path: str, text: str, given: Passage | None) -> tuple[Any, dict[str, Location]]:
     import yaml
 
     loader = None
@@ -120,15 +126,17 @@ def _load(path: str, text: str) -> tuple[Any, dict[str, Location]]:
     finally:
         if loader is not None:
             loader.dispose()
-    return content, _lines(path, node)
+    return content, _lines(path, node, given)
 
 
-def _lines(path: str, node: Any) -> dict[str, Location]:
+def _lines(path: str, node: Any, given: Passage | None) -> dict[str, Location]:
     found: dict[str, Location] = {}
     if node is None or node.id != "mapping":
         return found
     for key, _ in node.value:
-        if key.id == "scalar":
+        if key.id == "scalar" and given is not None:
+            found[key.value] = given.at(key.start_mark.index)
+        elif key.id == "scalar":
             found[key.value] = Location(path, key.start_mark.line + 1, key.start_mark.column + 1)
     return found
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -23,6 +23,7 @@ from kvplan.history import options as history
 from kvplan.launch.configfile import ConfigRefusedError, config_tokens
 from kvplan.launch.conversion import RefusedError, convert, human_int
 from kvplan.launch.options import Kind, Option, OptionTable, lifetime_of, table_of
+from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token
 from kvplan.launch.values import Refusal, Remark, Setting
 from kvplan.releases import Release
@@ -55,17 +56,24 @@ class Parsed:
     remarks: tuple[Remark, ...]
 
 
-def parse(tokens: Sequence[Token], release: Release, entry: Entry, base: Path | None = None) -> Parsed:
+def parse(
+    tokens: Sequence[Token],
+    release: Release,
+    entry: Entry,
+    base: Path | None = None,
+    files: Mapping[str, Passage] | None = None,
+) -> Parsed:
     """Read the words after `vllm serve` (or after the module's name).
 
-    `base` is the directory in which a relative `--config` file lies. Raises InputError only for a file that
+    `base` is the directory in which a relative `--config` file lies, `files` are contents of such files that are
+    at hand already. Raises InputError only for a file that
     kvplan cannot read and for `--help`, which starts nothing.
     """
     reading = _Reading(table_of(release), release)
     words = list(tokens)
     if entry is Entry.SERVE:
         words = _model_to_front(words, reading)
-    words = _insert_config(words, reading, entry, base)
+    words = _insert_config(words, reading, entry, base, files or {})
     words = _rewrite_names(words)
     words = _gather_dotted(words, reading)
     _Argparse(reading, words).run()
@@ -160,7 +168,9 @@ def _model_to_front(words: list[Token], reading: _Reading) -> list[Token]:
     return words
 
 
-def _insert_config(words: list[Token], reading: _Reading, entry: Entry, base: Path | None) -> list[Token]:
+def _insert_config(
+    words: list[Token], reading: _Reading, entry: Entry, base: Path | None, files: Mapping[str, Passage]
+) -> list[Token]:
     """Put the options of a `--config FILE` before those of the command line, which therefore win."""
     places = [index for index, token in enumerate(words) if token.text == "--config"]
     if not places:
@@ -178,7 +188,7 @@ def _insert_config(words: list[Token], reading: _Reading, entry: Entry, base: Pa
     # `vllm serve` reads the file with its outermost parser, which has no options but help and version.
     known = reading.table.by_flag if entry is Entry.MODULE else {}
     try:
-        inserted = config_tokens(words[index + 1].text, reading.release, known, base)
+        inserted = config_tokens(words[index + 1].text, reading.release, known, base, files)
     except ConfigRefusedError as refused:
         reading.refuse(refused.message, flag, "--config", refused.exception)
         return before + after

@@ -24,7 +24,7 @@ _QUOTED = 240
 def render(report: Report, canvas: Canvas) -> str:
     """The report as text for `canvas`, ending in a newline."""
     page = Page(canvas)
-    _head(page, report)
+    head(page, report)
     if report.detail is Detail.WHY:
         reasons(page, report)
         return page.text()
@@ -39,15 +39,15 @@ def render(report: Report, canvas: Canvas) -> str:
     return page.text()
 
 
-def _head(page: Page, report: Report) -> None:
+def head(page: Page, report: Report, indent: int = 0) -> None:
     """The verdict in one line, what vLLM says where it stops, and the launch in one line."""
     plan = report.plan
-    page.line((f"{report.verdict}:", str(report.verdict)), (_verdict(report), "bold"))
+    page.line((f"{report.verdict}:", str(report.verdict)), (_verdict(report), "bold"), indent=indent, hanging=indent)
     if plan.error is not None:
         message = plan.error.message if report.detail is Detail.PLAN else shortened(plan.error.message, _QUOTED)
         who = "not emulated" if _is_out_of_reach(plan.error) else f"vLLM stops with {plan.error.type}"
-        page.line(f"{who}: {message}" if message else who, indent=GAP)
-    page.line(_circumstances(plan), indent=GAP)
+        page.line(f"{who}: {message}" if message else who, indent=indent + GAP)
+    page.line(_circumstances(plan), indent=indent + GAP)
     if report.detail is Detail.WHY:
         _reservations(page, plan)
 
@@ -104,15 +104,16 @@ def _circumstances(plan: Plan) -> str:
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
     for finding in findings:
         page.gap()
-        _finding(page, finding)
+        finding_block(page, finding)
     if findings:
         page.gap()
         page.line(f"More about a finding: kvplan explain {findings[0].rule}")
 
 
-def _finding(page: Page, finding: Finding) -> None:
+def finding_block(page: Page, finding: Finding, indent: int = 0) -> None:
+    """One finding: severity, rule and message, then place, layers, fix and references."""
     label = f"{finding.severity} {finding.rule}:"
-    page.line((label, str(finding.severity)), finding.message, hanging=GAP)
+    page.line((label, str(finding.severity)), finding.message, indent=indent, hanging=GAP)
     rows = []
     if finding.location is not None:
         rows.append(("at:", f"{finding.location.file}:{finding.location.line}:{finding.location.column}"))
@@ -122,4 +123,4 @@ def _finding(page: Page, finding: Finding) -> None:
         rows.append(("fix:", finding.fix))
     if finding.references:
         rows.append(("see:", ", ".join(finding.references)))
-    page.pairs(rows)
+    page.pairs(rows, indent=indent + GAP)

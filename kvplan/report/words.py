@@ -56,9 +56,9 @@ def layers_named(numbers: Iterable[int]) -> str:
     return f"layer{'s' if len(values) != 1 else ''} {layer_list(values)}"
 
 
-def counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str, plural: str | None = None) -> str:
     """`1 warning`, `2 warnings`."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {noun}s"
+    return f"{count} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
 
 
 def listed(items: Sequence[str]) -> str:

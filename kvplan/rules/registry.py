@@ -57,6 +57,8 @@ from kvplan.rules.limits import (
     kv904_memory_estimated,
     kv905_unexplained_failure,
     kv906_architecture_not_emulated,
+    kv907_release_assumed,
+    kv908_value_not_known,
     kv910_host_memory_unknown,
 )
 from kvplan.rules.options import (
@@ -76,11 +78,20 @@ from kvplan.rules.options import (
     kv120_quantisation_refused,
     kv121_remote_code_needed,
 )
+from kvplan.rules.pairs import (
+    kv701_pair_release_differs,
+    kv702_pair_cache_dtype_differs,
+    kv703_pair_block_size_differs,
+    kv704_pair_hybrid_manager_differs,
+    kv705_pair_backend_differs,
+)
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
     kv402_cache_replicated,
+    kv403_context_parallel_impossible,
     kv404_pipeline_impossible,
     kv405_too_few_gpus,
+    kv406_context_parallel_stops_later,
     kv410_weight_block_split,
     kv411_no_experts,
 )
@@ -132,8 +143,10 @@ RULES: tuple[Rule, ...] = (
     kv311_kernel_refuses_layer.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
+    kv403_context_parallel_impossible.RULE,
     kv404_pipeline_impossible.RULE,
     kv405_too_few_gpus.RULE,
+    kv406_context_parallel_stops_later.RULE,
     kv410_weight_block_split.RULE,
     kv411_no_experts.RULE,
     kv501_pages_cannot_be_unified.RULE,
@@ -151,11 +164,18 @@ RULES: tuple[Rule, ...] = (
     kv604_few_long_requests.RULE,
     kv608_draft_costs_cache.RULE,
     kv609_states_limit_requests.RULE,
+    kv701_pair_release_differs.RULE,
+    kv702_pair_cache_dtype_differs.RULE,
+    kv703_pair_block_size_differs.RULE,
+    kv704_pair_hybrid_manager_differs.RULE,
+    kv705_pair_backend_differs.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,
     kv904_memory_estimated.RULE,
     FALLBACK,
     kv906_architecture_not_emulated.RULE,
+    kv907_release_assumed.RULE,
+    kv908_value_not_known.RULE,
     kv910_host_memory_unknown.RULE,
 )

@@ -71,6 +71,9 @@ class Rule:
     since: str | None = None
     until: str | None = None
     claims: tuple[str, ...] = ()
+    pair: Callable[[Plan, Plan], Iterable[Finding]] | None = None
+    """For launches that hand caches to each other: from the plans of the one that fills the cache (prefill) and
+    the one that reads it (decode) to findings on the latter. Such a rule finds nothing in a launch alone."""
 
     def applies(self, release: Release) -> bool:
         """Whether the rule can fire in `release`."""

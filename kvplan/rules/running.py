@@ -33,6 +33,21 @@ def run(plan: Plan, *, select: Iterable[str] | None = None, ignore: Iterable[str
     return tuple(sorted(dict.fromkeys(found), key=_order))
 
 
+def run_pair(
+    prefill: Plan, decode: Plan, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
+) -> tuple[Finding, ...]:
+    """What is wrong between two launches of which one fills the cache and the other reads it; told of the reader."""
+    wanted = _chosen(select) if select is not None else frozenset(rule.code for rule in RULES)
+    unwanted = _chosen(ignore) if ignore is not None else frozenset()
+    found: list[Finding] = []
+    for rule in RULES:
+        if rule.pair is not None and rule.code in wanted - unwanted:
+            for finding in rule.pair(prefill, decode):
+                completed = _completed(decode, rule, finding)
+                found.append(completed if completed.location else _completed(prefill, rule, finding))
+    return tuple(sorted(dict.fromkeys(found), key=_order))
+
+
 def rules() -> tuple[Rule, ...]:
     """All rules in the order of their codes."""
     return RULES

@@ -20,7 +20,7 @@ KVPLAN = (sys.executable, "-m", "kvplan")
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["chek"], "check, plan, why"),
+        (["chek"], "check, scan, plan, why"),
         (["check"], "no model given"),
         (["check", "GLM-5.2-FB8"], "did you mean zai-org/GLM-5.2-FP8"),
         (["check", "./nowhere"], "nowhere: there is no such file"),

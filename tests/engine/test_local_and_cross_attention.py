@@ -454,3 +454,14 @@ def test_mimo_ignored_the_cache_dtype_through_0_31() -> None:
     for release, dtype in (("0.31.0", "auto"), ("0.32.0", "fp8")):
         found = planned(mimo(), "--kv-cache-dtype", "fp8", release=release)
         assert {layer.cache_dtype for layer in found.layers} == {dtype}
+
+
+def test_backends_that_return_softmax_sums() -> None:
+    for backend, release, returns in (
+        ("FLASH_ATTN", "0.16.0", True),
+        ("TRITON_ATTN", "0.29.0", False),
+        ("FLASHMLA_SPARSE", "0.28.0", False),
+        ("FLASHMLA_SPARSE", "0.29.0", True),
+        ("FLASHINFER_MLA", "0.24.0", False),
+    ):
+        assert context_parallel.returns_softmax_sums(backend, resolve(release)) is returns

@@ -11,6 +11,7 @@ first CONFIGS_DIR that has it). The bytes depend on nothing but the files.
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import lzma
 import sys
@@ -35,7 +36,9 @@ def build(configs: Sequence[Path], golden: Path) -> None:
         target = RECORDS / source.name.replace(".jsonl.gz", ".jsonl.xz")
         target.write_bytes(lzma.compress(gzip.decompress(source.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
     folders = {json.loads(line)["config"] for line in CASES.read_text("utf-8").splitlines()}
-    folders |= {record["config"] for release in releases() for record in records(release)}
+    for release in releases():
+        for record in records(release):
+            folders |= {record["config"], *_drafts(record["flags"])}
     with zipfile.ZipFile(CONFIGS, "w", zipfile.ZIP_LZMA) as archive:
         for folder in sorted(folders):
             home = next((place / folder for place in configs if (place / folder).is_dir()), None)
@@ -46,6 +49,15 @@ def build(configs: Sequence[Path], golden: Path) -> None:
                     info = zipfile.ZipInfo(f"{folder}/{file}", _EPOCH)
                     info.compress_type = zipfile.ZIP_LZMA
                     archive.writestr(info, (home / file).read_bytes())
+
+
+def _drafts(flags: Sequence[str]) -> Iterator[str]:
+    """Folders of the draft models that a record's speculative config names by path."""
+    for flag, value in itertools.pairwise(flags):
+        if flag == "--speculative-config":
+            model = json.loads(value).get("model")
+            if isinstance(model, str) and "/" in model:
+                yield Path(model).name
 
 
 def releases() -> list[str]:

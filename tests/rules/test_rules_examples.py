@@ -42,7 +42,7 @@ def test_good_example_does_not_fire(rule: Rule, launched: Any) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_words(rule: Rule) -> None:
-    assert re.fullmatch(r"KV[1-69]\d\d", rule.code)
+    assert re.fullmatch(r"KV[1-79]\d\d", rule.code)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", rule.name)
     assert rule.summary.endswith(".")
     assert "\n" not in rule.summary

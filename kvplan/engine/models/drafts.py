@@ -224,6 +224,7 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     """MiMo-V2: one layer like the target's sliding ones; vLLM builds only the first."""
     text = draft.made.text
     window = text.optional("sliding_window_size")
+    narrow = draft.made.release.has(models.MIMO_V2_STORES_NARROW_VALUES)
     return (
         LayerGeometry(
             name=draft.made.name(0),
@@ -231,11 +232,11 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
             num_heads=text.whole("swa_num_attention_heads"),
             num_kv_heads=text.whole("swa_num_key_value_heads"),
             head_size=text.positive("swa_head_dim"),
-            head_size_v=text.optional("swa_v_head_dim"),
+            head_size_v=text.optional("swa_v_head_dim") if narrow else None,
             sliding_window=window or None,
             has_sinks=bool(text.get("add_swa_attention_sink_bias")),
-            brings_value_backend=draft.made.release.has(models.MIMO_V2_STORES_NARROW_VALUES),
-            reads_cache_config=draft.made.release.has(history.MIMO_V2_MTP_READS_CACHE_CONFIG),
+            brings_value_backend=narrow,
+            reads_cache_config=draft.made.release.has(models.MIMO_V2_READS_CACHE_CONFIG),
         ),
     )
 

@@ -16,6 +16,8 @@ BASE_MODEL = "model"
 """Attribute under which the backend keeps the Transformers base model."""
 NO_ATTENTION = "-"
 """In the table of Transformers classes: its layers do not go through the exchangeable attention interface."""
+WITHOUT_POSITIONS = ("Bart", "MBart", "MT5", "T5For", "T5Model", "UMT5")
+"""How the names of encoder-decoder classes begin whose decoder takes no positions, which the backend must hand it."""
 UNKNOWN = "?"
 """In the same table: the module path is not known."""
 
@@ -26,6 +28,13 @@ def layers(made: Construction) -> tuple[LayerGeometry, ...]:
     support = wrapped.support if wrapped is not None else "full"
     if support == "encoder" and made.text.values is made.config.values:
         return ()
+    if support.startswith("cross") and made.source.startswith(WITHOUT_POSITIONS):
+        raise Refused(
+            made.architecture,
+            "Argument position_ids not found in the forward method of the decoder of the wrapped Transformers class.",
+            "ValueError",
+            "layers",
+        )
     if support.startswith("cross"):
         raise Unplaceable(made.architecture, "it is an encoder-decoder model with cross-attention caches")
     layout = _layout(made, wrapped)

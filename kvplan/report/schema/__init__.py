@@ -34,11 +34,11 @@ Role = Literal["attention", "indexer", "state", "compressor", "window", "cross_a
 Count = Field(ge=0)
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
-class Engine(_Part):
+class Engine(Part):
     """The engine that is emulated."""
 
     name: Literal["vllm"]
@@ -50,7 +50,7 @@ class Engine(_Part):
     """The release is newer than every known one."""
 
 
-class Model(_Part):
+class Model(Part):
     """The model's files, and what the engine makes of them."""
 
     reference: str
@@ -74,7 +74,7 @@ class Model(_Part):
     decoder_layers: int | None
 
 
-class Hardware(_Part):
+class Hardware(Part):
     """One kind of GPU."""
 
     gpu: str
@@ -86,7 +86,7 @@ class Hardware(_Part):
     count: int | None
 
 
-class Parallel(_Part):
+class Parallel(Part):
     """The split of the model over GPUs."""
 
     tensor: int
@@ -96,7 +96,7 @@ class Parallel(_Part):
     prefill_context: int
 
 
-class Option(_Part):
+class Option(Part):
     """An option that somebody set."""
 
     value: JsonValue
@@ -104,7 +104,7 @@ class Option(_Part):
     spelled: str | None
 
 
-class LaunchOptions(_Part):
+class LaunchOptions(Part):
     """What was asked for."""
 
     literal: bool
@@ -115,7 +115,7 @@ class LaunchOptions(_Part):
     """Options that the engine takes and that do not matter to the cache."""
 
 
-class Speculation(_Part):
+class Speculation(Part):
     """Speculative decoding as the engine runs it."""
 
     method: str
@@ -126,7 +126,7 @@ class Speculation(_Part):
     """The draft's own cache dtype; null where it takes the target's."""
 
 
-class States(_Part):
+class States(Part):
     """How the states of a model with state layers are kept."""
 
     mode: str
@@ -135,7 +135,7 @@ class States(_Part):
     """Tokens between two states of one request."""
 
 
-class EngineSettings(_Part):
+class EngineSettings(Part):
     """The engine's settings after its own defaults and derivations. Lengths in tokens."""
 
     cache_dtype: str
@@ -161,7 +161,7 @@ class EngineSettings(_Part):
     speculation: Speculation | None
 
 
-class Skip(_Part):
+class Skip(Part):
     """The skip list and what became of it."""
 
     tokens: list[str]
@@ -175,7 +175,7 @@ class Skip(_Part):
     """Names of the draft's layers that some token reached."""
 
 
-class Cache(_Part):
+class Cache(Part):
     """The launch-wide cache settings; null where start-up stopped before they were settled."""
 
     requested_dtype: str
@@ -185,7 +185,7 @@ class Cache(_Part):
     skip: Skip
 
 
-class BlockSizeStep(_Part):
+class BlockSizeStep(Part):
     """One change of the block size (tokens)."""
 
     block_size: int
@@ -195,14 +195,14 @@ class BlockSizeStep(_Part):
     reference: str | None
 
 
-class Rejected(_Part):
+class Rejected(Part):
     """A backend that was not taken, and why."""
 
     backend: str
     reasons: list[str]
 
 
-class BackendChoice(_Part):
+class BackendChoice(Part):
     """One backend decision and the decoder layers it is for."""
 
     backend: str | None
@@ -215,7 +215,7 @@ class BackendChoice(_Part):
     """It is for layers of the draft, and `layers` are the draft's own numbers."""
 
 
-class State(_Part):
+class State(Part):
     """The tensors of one state of a layer, on one rank."""
 
     shapes: list[list[int]]
@@ -224,7 +224,7 @@ class State(_Part):
     """States one request keeps; null where it keeps one for every block."""
 
 
-class Layer(_Part):
+class Layer(Part):
     """One cached layer. Block sizes in tokens, head sizes in elements."""
 
     name: str
@@ -260,7 +260,7 @@ class Layer(_Part):
     """The engine's own answers cover this architecture in this release."""
 
 
-class SharedLayer(_Part):
+class SharedLayer(Part):
     """A layer that uses another layer's cache."""
 
     name: str
@@ -268,7 +268,7 @@ class SharedLayer(_Part):
     shares_cache_of: str
 
 
-class Group(_Part):
+class Group(Part):
     """Layers that share a block table."""
 
     layers: list[str]
@@ -278,7 +278,7 @@ class Group(_Part):
     kernel_block_size: int | None
 
 
-class Capacity(_Part):
+class Capacity(Part):
     """What fits on one GPU; null where it could not be computed."""
 
     available_bytes: int | None
@@ -296,7 +296,7 @@ class Capacity(_Part):
     """The engine's own log lines, as this release prints them."""
 
 
-class Error(_Part):
+class Error(Part):
     """An error at which start-up stops. `code` is kvplan's stable name for the check that fails."""
 
     stage: Stage
@@ -305,7 +305,7 @@ class Error(_Part):
     code: str
 
 
-class Startup(_Part):
+class Startup(Part):
     """How start-up ends."""
 
     outcome: Literal["ok", "error"]
@@ -315,7 +315,7 @@ class Startup(_Part):
     """Errors that would follow if the first were mended."""
 
 
-class Location(_Part):
+class Location(Part):
     """A place in a file, counted from 1."""
 
     file: str
@@ -323,7 +323,7 @@ class Location(_Part):
     column: int
 
 
-class Finding(_Part):
+class Finding(Part):
     """One thing that is wrong, and how to mend it."""
 
     rule: str = Field(pattern=r"^KV\d{3}$")
@@ -336,7 +336,7 @@ class Finding(_Part):
     references: list[str]
 
 
-class TraceStep(_Part):
+class TraceStep(Part):
     """One link in the chain of reasons behind a value."""
 
     stage: Stage
@@ -349,7 +349,7 @@ class TraceStep(_Part):
     reference: str | None
 
 
-class PlanReport(_Part):
+class PlanReport(Part):
     """What vLLM will do with the KV cache for one launch."""
 
     schema_: Literal["kvplan/1"] = Field(alias="schema")
@@ -377,7 +377,7 @@ class PlanReport(_Part):
 
 def build() -> dict[str, Any]:
     """The JSON Schema of the contract."""
-    schema = _open(PlanReport.model_json_schema(by_alias=True))
+    schema = opened(PlanReport.model_json_schema(by_alias=True))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "kvplan-1.schema.json", **schema}
 
 
@@ -386,13 +386,13 @@ def text() -> str:
     return json.dumps(build(), indent=2) + "\n"
 
 
-def _open(node: Any) -> Any:
+def opened(node: Any) -> Any:
     """The schema without the bans on further properties and without titles made of field names."""
     if isinstance(node, dict):
         return {
-            key: _open(value)
+            key: opened(value)
             for key, value in node.items()
             if not (key == "additionalProperties" and value is False)
             and not (key == "title" and isinstance(value, str))
         }
-    return [_open(item) for item in node] if isinstance(node, list) else node
+    return [opened(item) for item in node] if isinstance(node, list) else node

@@ -1,18 +1,21 @@
-"""`python -m kvplan.report.schema` writes the JSON Schema file; `--check` only says whether it is up to date."""
+"""`python -m kvplan.report.schema` writes the JSON Schema files; `--check` only says whether they are up to date."""
 
 from __future__ import annotations
 
 import sys
 
-from kvplan.report.schema import SCHEMA_FILE, text
+from kvplan.report import schema
+from kvplan.report.schema import scan
 
 
 def main(arguments: list[str]) -> int:
-    """The exit status: 1 when `--check` finds the file out of date."""
+    """The exit status: 1 when `--check` finds a file out of date."""
+    files = {schema.SCHEMA_FILE: schema.text(), scan.SCHEMA_FILE: scan.text()}
     if arguments == ["--check"]:
-        current = SCHEMA_FILE.is_file() and SCHEMA_FILE.read_text(encoding="utf-8") == text()
+        current = all(file.is_file() and file.read_text(encoding="utf-8") == text for file, text in files.items())
         return 0 if current else 1
-    SCHEMA_FILE.write_text(text(), encoding="utf-8")
+    for file, text in files.items():
+        file.write_text(text, encoding="utf-8")
     return 0
 
 

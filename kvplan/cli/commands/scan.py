@@ -1,0 +1,125 @@
+"""`kvplan scan`: every launch in files and directories."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+import click
+
+from kvplan.cli.options import codes, rule_options, threshold_option
+from kvplan.cli.output import canvas, write
+
+_PATIENCE = 2.0
+"""Seconds before progress is told."""
+
+
+@click.command(
+    "scan",
+    short_help="Check every vLLM launch in manifests, scripts and directories.",
+    epilog="""
+\b
+Examples:
+  kvplan scan deploy/
+  kvplan scan --model-map /models/glm=zai-org/GLM-5.2-FP8 --gpu h200 k8s/ run.sh
+  helm template ./chart | kvplan scan -
+
+\b
+Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or the input cannot be used.
+What cannot be followed counts as a warning.
+""",
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.option(
+    "--model-map",
+    metavar="PATH=MODEL",
+    multiple=True,
+    help="The model behind a path of the container, such as /models/glm=zai-org/GLM-5.2-FP8 (repeatable).",
+)
+@click.option("--vllm-version", metavar="RELEASE", help="The vLLM release of launches that do not name theirs.")
+@click.option("--gpu", metavar="GPU[:COUNT]", help="The GPU of launches that do not name theirs.")
+@click.option("--available-kv-memory", metavar="SIZE", help="Memory for the cache on each GPU, such as 60GiB.")
+@click.option(
+    "--env",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="The value of a variable that the files leave open (repeatable).",
+)
+@click.option("--offline", is_flag=True, help="Never use the network.")
+@click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
+@threshold_option("error", shown="error")
+@rule_options
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is told.",
+)
+@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+def command(
+    paths: tuple[str, ...],
+    model_map: tuple[str, ...],
+    vllm_version: str | None,
+    gpu: str | None,
+    available_kv_memory: str | None,
+    env: tuple[str, ...],
+    offline: bool,
+    allow_empty: bool,
+    fail_on: str,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    format_name: str,
+    output: str | None,
+) -> int:
+    """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
+
+    Kubernetes manifests, shell scripts, Dockerfiles, compose files and vLLM's own `--config` files are read. The
+    release, the GPU and the model come from the files; the options here answer what the files leave open.
+    """
+    from kvplan.cli.scanning import Question, scan
+    from kvplan.launch.environment import parse_assignments
+    from kvplan.launch.hardware import parse_gpu
+    from kvplan.launch.resolving import Answers, parse_model_map
+    from kvplan.launch.sizes import parse_size
+    from kvplan.releases import resolve
+    from kvplan.report import scanjson, scantext
+    from kvplan.rules.values import Severity
+
+    answers = Answers(
+        release=None if vllm_version is None else resolve(vllm_version).name,
+        gpu=None if gpu is None else parse_gpu(gpu),
+        available_kv_memory=(
+            None if available_kv_memory is None else parse_size(available_kv_memory, "--available-kv-memory")
+        ),
+        environment=parse_assignments(env),
+        models=parse_model_map(model_map),
+    )
+    question = Question(paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore))
+    report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
+    if format_name == "json":
+        write(scanjson.render(report), output)
+    elif report.launches or report.unreadable:
+        write(scantext.render(report, canvas(output)), output)
+    if not report.launches and not allow_empty:
+        click.echo(
+            f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
+        )
+        return 2
+    return int(report.verdict.reaches(Severity(fail_on)))
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """Tells on stderr how far the scan is, where it takes long and somebody watches."""
+    if not sys.stderr.isatty():
+        return None
+    state = {"next": time.monotonic() + _PATIENCE}
+
+    def tell(files: int, launches: int) -> None:
+        if time.monotonic() >= state["next"]:
+            state["next"] = time.monotonic() + _PATIENCE
+            click.echo(f"kvplan: {files:,} files, {launches:,} launches so far …", err=True)
+
+    return tell

@@ -1,0 +1,195 @@
+"""From paths to a scan's report: find launches, plan each kind of launch once, and let the rules speak."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, BinaryIO
+
+from kvplan.errors import InputError
+from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.resolving import Answers, resolved
+from kvplan.launch.scanning import FileResult, candidates, launches, read
+from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+from kvplan.report.values import make
+
+if TYPE_CHECKING:
+    from kvplan.engine.values import Plan
+    from kvplan.launch.values import Launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is scanned, and how its findings are chosen."""
+
+    paths: tuple[str, ...]
+    answers: Answers
+    offline: bool = False
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Checker:
+    """Plans launches; equal ones share a plan, as do their models."""
+
+    question: Question
+    plans: dict[object, Plan | str] = field(default_factory=dict)
+
+    def check(self, result: FileResult) -> list[ScannedLaunch | Unreadable]:
+        """What comes of everything that one file holds."""
+        told: list[ScannedLaunch | Unreadable] = []
+        for found in result.found:
+            if isinstance(found, Unreadable):
+                told.append(found)
+                continue
+            launch = resolved(found, self.question.answers, result.base)
+            told.append(launch if isinstance(launch, Unreadable) else self._checked(found, launch))
+        return told
+
+    def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
+        from kvplan.rules import run
+
+        plan = self._plan(launch)
+        if isinstance(plan, str):
+            title = f"{found.around.kind} {found.around.name}".strip()
+            return Unreadable(found.location.file, f"{title}: {plan}", found.location)
+        plan = replace(plan, launch=launch)
+        select, ignore = self.question.select or None, self.question.ignore or None
+        findings = [
+            finding if finding.location is not None else replace(finding, location=found.location)
+            for finding in run(plan, select=select, ignore=ignore)
+        ]
+        dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
+        return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed))
+
+    def _plan(self, launch: Launch) -> Plan | str:
+        """The plan of a launch, or why its model cannot be read."""
+        key = _key(launch)
+        known = self.plans.get(key)
+        if known is None:
+            known = self.plans[key] = self._planned(launch)
+        return known
+
+    def _planned(self, launch: Launch) -> Plan | str:
+        from kvplan.checkpoint.load import load
+        from kvplan.engine import plan
+
+        overrides = launch.get("hf_overrides")
+        try:
+            checkpoint = load(
+                launch.model or "",
+                offline=self.question.offline,
+                hf_overrides=overrides if isinstance(overrides, Mapping) else None,
+            )
+        except InputError as error:
+            return str(error)
+        return plan(checkpoint, launch)
+
+
+def _key(launch: Launch) -> object:
+    """Everything about a launch that its plan depends on: all but where things are written."""
+    return (
+        launch.model,
+        launch.release,
+        launch.hardware,
+        tuple((name, repr(setting.value), setting.origin) for name, setting in sorted(launch.settings.items())),
+        tuple(sorted(launch.environment.items())),
+        tuple((refusal.option, refusal.message, refusal.exception) for refusal in launch.refusals),
+        launch.available_kv_memory,
+    )
+
+
+def scan(
+    question: Question, stdin: BinaryIO | None = None, progress: Callable[[int, int], None] | None = None
+) -> ScanReport:
+    """Everything under the paths. `progress` is told files done and launches found."""
+    checker = Checker(question)
+    told: list[ScannedLaunch | Unreadable] = []
+    files = 0
+    for candidate in candidates(question.paths):
+        if isinstance(candidate, Unreadable):
+            told.append(candidate)
+            continue
+        files += 1
+        told += checked(checker, candidate, stdin)
+        if progress is not None:
+            progress(files, len(told))
+    return report_of(with_pairs(told, question), files)
+
+
+def checked(
+    checker: Checker, candidate: tuple[str, object], stdin: BinaryIO | None
+) -> Iterable[ScannedLaunch | Unreadable]:
+    """What comes of one file."""
+    name, path = candidate
+    text = read(name, path, stdin)  # type: ignore[arg-type]
+    if text is None:
+        return ()
+    if isinstance(text, Unreadable):
+        return (text,)
+    return checker.check(launches(text, checker.question.answers))
+
+
+def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanReport:
+    """The report over all files."""
+    return ScanReport(
+        tuple(one for one in told if isinstance(one, ScannedLaunch)),
+        tuple(one for one in told if isinstance(one, Unreadable)),
+        files,
+    )
+
+
+_ROLE_WORD = re.compile(r"[-_./ ]*(?:prefill|decode)(?:er|r)?(?:[-_./ ]?worker)?", re.IGNORECASE)
+
+
+def with_pairs(told: Sequence[ScannedLaunch | Unreadable], question: Question) -> Sequence[ScannedLaunch | Unreadable]:
+    """The same, with what is wrong between prefill and decode of one model added to decode's findings.
+
+    They belong together when they stand in one file and have one name but for the role; without such names, when
+    the file has one model only for them.
+    """
+    groups: dict[tuple[str, str, str], list[int]] = {}
+    for index, one in enumerate(told):
+        if isinstance(one, ScannedLaunch) and _role(one) is not None:
+            plan, around = one.report.plan, one.found.around
+            stem = _ROLE_WORD.sub("", around.name).lower()
+            groups.setdefault((one.found.location.file, plan.checkpoint.name, stem), []).append(index)
+    result = list(told)
+    for indices in groups.values():
+        members = [one for one in (told[index] for index in indices) if isinstance(one, ScannedLaunch)]
+        fillers = [one for one in members if _role(one) == "prefill"]
+        for index in indices:
+            reader = told[index]
+            if isinstance(reader, ScannedLaunch) and _role(reader) == "decode" and fillers:
+                result[index] = _paired(reader, fillers, question)
+    return result
+
+
+def _role(launch: ScannedLaunch) -> str | None:
+    """The role that a launch's name or its transfer config gives it."""
+    transfer = launch.report.plan.launch.get("kv_transfer_config")
+    role = transfer.get("kv_role") if isinstance(transfer, Mapping) else None
+    said = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(role))
+    return said or launch.found.around.role
+
+
+def _paired(reader: ScannedLaunch, fillers: Sequence[ScannedLaunch], question: Question) -> ScannedLaunch:
+    from kvplan.rules import run_pair
+
+    more = [
+        finding if finding.location is not None else replace(finding, location=reader.found.location)
+        for filler in fillers
+        for finding in run_pair(
+            filler.report.plan,
+            reader.report.plan,
+            select=question.select or None,
+            ignore=question.ignore or None,
+        )
+    ]
+    if not more:
+        return reader
+    findings = [*reader.report.findings, *dict.fromkeys(more)]
+    report = make(reader.report.plan, findings, failure_dismissed=bool(question.select or question.ignore))
+    return replace(reader, report=report)

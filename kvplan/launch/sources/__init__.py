@@ -1,0 +1,1 @@
+"""One module a format that launches are written in, and the parsers that they share."""

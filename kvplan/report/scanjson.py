@@ -1,0 +1,83 @@
+"""A scan as JSON: the `kvplan-scan/1` contract, one `kvplan/1` object a launch with where it was found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kvplan.launch.found import Unreadable
+from kvplan.launch.values import Location
+from kvplan.report import jsonreport
+from kvplan.report.canvas import Canvas
+from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+
+SCHEMA_ID = "kvplan-scan/1"
+
+JsonObject = dict[str, Any]
+
+
+def render(report: ScanReport, _canvas: Canvas | None = None) -> str:
+    """The scan as JSON text, one line a launch: a scan of hundreds of launches is no reading matter."""
+    return "".join(_lines(report))
+
+
+def to_dict(report: ScanReport) -> JsonObject:
+    """The scan as JSON values."""
+    return {
+        "schema": SCHEMA_ID,
+        "launches": [launch_dict(launch) for launch in report.launches],
+        "unreadable": [unreadable_dict(unreadable) for unreadable in report.unreadable],
+        "files": report.files,
+        "verdict": str(report.verdict),
+    }
+
+
+def _lines(report: ScanReport) -> Iterator[str]:
+    yield f'{{"schema": "{SCHEMA_ID}",\n "launches": ['
+    yield ",".join(f"\n  {_text(launch_dict(launch))}" for launch in report.launches)
+    yield '],\n "unreadable": ['
+    yield ",".join(f"\n  {_text(unreadable_dict(unreadable))}" for unreadable in report.unreadable)
+    yield f'],\n "files": {report.files},\n "verdict": "{report.verdict}"}}\n'
+
+
+def _text(value: JsonObject) -> str:
+    return json.dumps(value, default=str)
+
+
+def launch_dict(launch: ScannedLaunch) -> JsonObject:
+    """The launch's `kvplan/1` object, with `found`: where it stands and in what."""
+    found = launch.found
+    around = found.around
+    told = jsonreport.to_dict(launch.report)
+    for name, option in told["launch"]["options"].items():
+        place = launch.report.plan.launch.settings[name].location
+        option["location"] = None if place is None else _location(place)
+    return {
+        **told,
+        "found": {
+            "location": _location(found.location),
+            "kind": around.kind,
+            "name": around.name,
+            "role": around.role,
+            "entry": str(found.entry),
+            "wrapper": found.wrapper,
+            "release_given": around.release,
+            "gpu_given": None if around.gpu is None else around.gpu.name,
+            "gpus_given": around.count,
+        },
+    }
+
+
+def unreadable_dict(unreadable: Unreadable) -> JsonObject:
+    """What could not be followed, and why."""
+    place = unreadable.location
+    return {
+        "file": unreadable.file,
+        "location": None if place is None else _location(place),
+        "reason": unreadable.reason,
+    }
+
+
+def _location(place: Location) -> JsonObject:
+    return {"file": place.file, "line": place.line, "column": place.column}

@@ -1,0 +1,84 @@
+"""A scan for a person at a terminal: one block a launch, then what could not be followed, then the sum."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import replace
+
+from kvplan.launch.found import Unreadable
+from kvplan.report.canvas import Canvas
+from kvplan.report.page import GAP, Page
+from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+from kvplan.report.text import finding_block, head
+from kvplan.report.words import counted, listed
+from kvplan.rules.values import Finding, Severity
+
+
+def render(report: ScanReport, canvas: Canvas) -> str:
+    """The scan as text for `canvas`, ending in a newline."""
+    page = Page(canvas)
+    shared = _shared(report)
+    for launch in report.launches:
+        _block(page, launch, shared)
+        page.gap()
+    for finding, count in shared.items():
+        finding_block(page, replace(finding, message=f"({counted(count, 'launch', 'launches')}) {finding.message}"))
+    if shared:
+        page.gap()
+    for unreadable in report.unreadable:
+        _unreadable(page, unreadable)
+    if report.unreadable:
+        page.gap()
+    page.line((f"{report.verdict}:", str(report.verdict)), (_sum(report), "bold"))
+    return page.text()
+
+
+def _shared(report: ScanReport) -> dict[Finding, int]:
+    """Notes that say the same of several launches: told once, at the end, with their number."""
+    counts = Counter(
+        replace(finding, location=None)
+        for launch in report.launches
+        for finding in launch.report.findings
+        if _is_general(finding, launch)
+    )
+    return {finding: count for finding, count in sorted(counts.items(), key=_order) if count > 1}
+
+
+def _order(pair: tuple[Finding, int]) -> tuple[str, str]:
+    return (pair[0].rule, pair[0].message)
+
+
+def _is_general(finding: Finding, launch: ScannedLaunch) -> bool:
+    """Whether a finding is a note on the launch as a whole."""
+    return finding.severity is Severity.NOTE and finding.location == launch.found.location
+
+
+def _block(page: Page, launch: ScannedLaunch, shared: Collection[Finding]) -> None:
+    page.line((launch.place, "bold"), launch.title)
+    head(page, launch.report, indent=GAP)
+    for finding in launch.report.findings:
+        if not _is_general(finding, launch) or replace(finding, location=None) not in shared:
+            finding_block(page, _without_own_place(finding, launch), indent=GAP)
+
+
+def _without_own_place(finding: Finding, launch: ScannedLaunch) -> Finding:
+    """A place is shown where it says more than the head of the block."""
+    return replace(finding, location=None) if finding.location == launch.found.location else finding
+
+
+def _unreadable(page: Page, unreadable: Unreadable) -> None:
+    place = unreadable.location
+    where = unreadable.file if place is None else f"{place.file}:{place.line}:{place.column}"
+    page.line(("unreadable:", "warning"), f"{where}: {unreadable.reason}", hanging=GAP)
+
+
+def _sum(report: ScanReport) -> str:
+    parts = [counted(report.count(severity), str(severity)) for severity in Severity if report.count(severity)]
+    launches, files = counted(len(report.launches), "launch", "launches"), counted(report.files, "file")
+    told = f"{launches} in {files}"
+    if parts:
+        told += f", {listed(parts)}"
+    if report.unreadable:
+        told += f"; {len(report.unreadable):,} could not be followed"
+    return told

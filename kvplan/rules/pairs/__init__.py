@@ -1,0 +1,1 @@
+"""Rules about launches that hand caches to each other: prefill and decode apart."""
