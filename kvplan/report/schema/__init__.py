@@ -128,8 +128,7 @@ class Speculation(Part):
     """The draft's own cache dtype; null where it takes the target's."""
 
 
-<<<<<<< HEAD
-class States(_Part):
+class States(Part):
     """How the states of a model with state layers are kept."""
 
     mode: str
@@ -138,10 +137,7 @@ class States(_Part):
     """Tokens between two states of one request."""
 
 
-class EngineSettings(_Part):
-=======
 class EngineSettings(Part):
->>>>>>> main
     """The engine's settings after its own defaults and derivations. Lengths in tokens."""
 
     cache_dtype: str
