@@ -101,9 +101,16 @@ def concurrency(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: 
     return num_blocks / blocks
 
 
-def size(workers: Workers, config: EngineConfig, available: int | None, *, estimated: bool = False) -> Sized:
+def size(
+    workers: Workers,
+    config: EngineConfig,
+    available: int | None,
+    *,
+    whole: tuple[CacheGroup, ...],
+    estimated: bool = False,
+) -> Sized:
     """Blocks and what they hold for `available` bytes a GPU. The refusal, if any, comes with all that could be
-    computed; with `available` None only the need of one request is."""
+    computed; with `available` None only the need of one request is. `whole` are the groups of all pipeline stages."""
     release = config.release
     stages = [groups for groups in workers if groups]
     limits = RequestLimits(
@@ -127,8 +134,9 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
         pools = [override * each for each in per_block]
     reserve = release.has(history.ADMISSION_RESERVES_NULL_BLOCK)
     usable = [pool - each if reserve else pool for pool, each in zip(pools, per_block, strict=True)]
+    admitted = stages if release.has(history.ADMISSION_BY_WORKER) else [whole] * len(stages)
     longest = min(
-        longest_fitting(groups, limits, release, max(room, 0)) for groups, room in zip(stages, usable, strict=True)
+        longest_fitting(groups, limits, release, max(room, 0)) for groups, room in zip(admitted, usable, strict=True)
     )
     error = None
     if config.auto_fit:
@@ -136,7 +144,7 @@ def size(workers: Workers, config: EngineConfig, available: int | None, *, estim
             error = _cannot_auto_fit()
         else:
             limits = replace(limits, max_model_len=min(longest, limits.max_model_len))
-    error = error or _admission(stages, usable, limits, release)
+    error = error or _admission(admitted, usable, limits, release)
     num_blocks = max(0, min(pool // each for pool, each in zip(pools, per_block, strict=True)))
     if override is not None:
         num_blocks = override

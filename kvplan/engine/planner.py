@@ -261,7 +261,7 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
     specs = (spec for group in grouped.groups for spec in group.specs)
     context_parallel.check_specs(specs, config.decode_context_parallel)
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
-    sized = sizing.size(workers, config, available)
+    sized = sizing.size(workers, config, available, whole=grouped.groups)
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)

@@ -64,6 +64,8 @@ def at_config_time(geometry: ModelGeometry, config: EngineConfig, split: Split, 
         geometry,
         config.state,
     )
+    if config.state.cache_mode == "align" and config.release.has(history.BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME):
+        _check_batch(aligned.block_size, config, Stage.OPTIONS, "ValidationError")
     state = replace(
         config.state,
         block_size=aligned.state_block_size,
@@ -175,15 +177,8 @@ def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:
     """
     if config.state.cache_mode != "align" or not block_sizes:
         return
-    size, batch = min(block_sizes), config.max_num_batched_tokens
-    if size > batch and config.release.has(history.BLOCK_MUST_FIT_BATCH):
-        raise stop(
-            Stage.CAPACITY,
-            "block_exceeds_batch",
-            f"In Mamba cache align mode, block_size ({size}) must be <= max_num_batched_tokens ({batch}).",
-            exception="AssertionError",
-            facts={"option": "--max-num-batched-tokens", "block_size": size, "batched_tokens": batch},
-        )
+    if config.release.has(history.BLOCK_MUST_FIT_BATCH):
+        _check_batch(min(block_sizes), config, Stage.CAPACITY, "AssertionError")
     if config.model_runner == "V2" and config.release.has(history.ALIGN_EXCLUDES_V2_RUNNER):
         raise stop(
             Stage.CAPACITY,
@@ -191,6 +186,18 @@ def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:
             "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
             exception="AssertionError",
             facts={"option": "VLLM_USE_V2_MODEL_RUNNER", "mode": "align"},
+        )
+
+
+def _check_batch(block_size: int, config: EngineConfig, stage: Stage, exception: str) -> None:
+    batch = config.max_num_batched_tokens
+    if block_size > batch:
+        raise stop(
+            stage,
+            "block_exceeds_batch",
+            f"In Mamba cache align mode, block_size ({block_size}) must be <= max_num_batched_tokens ({batch}).",
+            exception=exception,
+            facts={"option": "--max-num-batched-tokens", "block_size": block_size, "batched_tokens": batch},
         )
 
 

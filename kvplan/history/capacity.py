@@ -32,6 +32,13 @@ ADMISSION_PER_WORKER = Behaviour(
     since="0.17.1",
     where="v1/core/kv_cache_utils.py",
 )
+ADMISSION_BY_WORKER = Behaviour(
+    "ADMISSION_BY_WORKER",
+    "the admission check and the automatic max_model_len count the layers of each worker; before, every worker had to "
+    "hold the layers of all pipeline stages",
+    since="0.17.1",
+    where="v1/core/kv_cache_utils.py",
+)
 ADMISSION_RESERVES_NULL_BLOCK = Behaviour(
     "ADMISSION_RESERVES_NULL_BLOCK",
     "the admission check and the automatic max_model_len leave one block for the null block",

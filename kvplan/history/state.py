@@ -53,6 +53,19 @@ DRAFTS_ONLY_WITH_QWEN3_NEXT = Behaviour(
     until="0.16.0",
     where="model_executor/layers/mamba/abstract.py",
 )
+GRAPHS_NEED_A_BLOCK_A_REQUEST = Behaviour(
+    "GRAPHS_NEED_A_BLOCK_A_REQUEST",
+    "full CUDA graphs of a model with states stop start-up if there are fewer cache blocks than max_num_seqs",
+    since="0.20.2",
+    where="config/compilation.py",
+)
+BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME = Behaviour(
+    "BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME",
+    "in mode align the block size that the config settles must not exceed max_num_batched_tokens",
+    since="0.17.1",
+    until="0.17.1",
+    where="config/vllm.py",
+)
 BLOCK_MUST_FIT_BATCH = Behaviour(
     "BLOCK_MUST_FIT_BATCH",
     "in mode align the final block size must not exceed max_num_batched_tokens",

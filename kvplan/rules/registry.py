@@ -41,6 +41,7 @@ from kvplan.rules.capacity import (
     kv604_few_long_requests,
     kv608_draft_costs_cache,
     kv609_states_limit_requests,
+    kv610_graphs_outnumber_states,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
@@ -164,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     kv604_few_long_requests.RULE,
     kv608_draft_costs_cache.RULE,
     kv609_states_limit_requests.RULE,
+    kv610_graphs_outnumber_states.RULE,
     kv701_pair_release_differs.RULE,
     kv702_pair_cache_dtype_differs.RULE,
     kv703_pair_block_size_differs.RULE,

@@ -115,11 +115,16 @@ def _layers(record: Record, report: Mapping[str, Any]) -> list[str]:
             found += [
                 f"layer {name}: {field}: vLLM {kind[field]!r}, kvplan {layer[field]!r}"
                 for field in LAYER_FIELDS
-                if kind.get(field) is not None and layer[field] != kind[field]
+                if _is_answer(kind.get(field)) and layer[field] != kind[field]
             ]
     if record["layers"]:
         found += [f"layer {name}: not in vLLM" for name in mine]
     return found
+
+
+def _is_answer(value: object) -> bool:
+    """Whether the record gives a value; a page that vLLM itself failed to price says `<AssertionError: >` instead."""
+    return value is not None and not (isinstance(value, str) and value.startswith("<"))
 
 
 def _capacity(record: Record, got: Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models import arch_config, windows
 from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,9 @@ def gemma4(made: Construction) -> tuple[LayerGeometry, ...]:
     shared = text.optional("num_kv_shared_layers") or 0
     first_shared = count - shared if shared else count
     last_of_kind = {kind: index for index, kind in enumerate(types[:first_shared])}
+    for kind in types[first_shared:count]:
+        if kind not in last_of_kind:
+            raise Refused(made.architecture, f"{kind!r} is not in list", "ValueError", "layers")
     owners = [last_of_kind.get(types[index]) if index >= first_shared else None for index in range(count)]
     return _layers(made, passed, owners, arch_config.gemma4_shapes(text))
 

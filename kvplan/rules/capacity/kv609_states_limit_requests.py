@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.graphs import blocks_too_few
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import Plan
 from kvplan.rules import words
@@ -17,7 +18,7 @@ FLAG = "--max-num-seqs"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding, where every request keeps a fixed number of states."""
     blocks = plan.capacity.num_blocks if plan.capacity is not None else None
-    if not plan.ok or blocks is None or plan.settings is None:
+    if not plan.ok or blocks is None or plan.settings is None or blocks_too_few(plan):
         return
     states = {layer.name: layer.states_per_request for layer in plan.layers if layer.role is Role.STATE}
     if not states or None in states.values():
@@ -54,7 +55,7 @@ RULE = Rule(
     ),
     bad=Example(
         version="0.33.0",
-        command="vllm serve nvidia/Nemotron-H-56B-Base-8K -tp 8",
+        command="vllm serve nvidia/Nemotron-H-56B-Base-8K -tp 8 --enforce-eager",
         available="2GiB",
     ),
     good=Example(
