@@ -113,6 +113,7 @@ def _key(launch: Launch) -> object:
         tuple(sorted(launch.environment.items())),
         tuple((refusal.option, refusal.message, refusal.exception) for refusal in launch.refusals),
         launch.available_kv_memory,
+        launch.offline,
     )
 
 

@@ -87,7 +87,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     if model is None:
         return _unreadable(found, _ask_for_path(launch.model or ""))
     placed = tuple(_placed(remark, environment) for remark in launch.remarks)
-    return replace(launch, model=model, remarks=(*placed, *remarks, *more))
+    return replace(launch, model=model, offline=found.offline, remarks=(*placed, *remarks, *more))
 
 
 def _unreadable(found: FoundLaunch, reason: str, location: Location | None = None) -> Unreadable:

@@ -183,3 +183,13 @@ def test_devices_that_are_visible(tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text("CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B -tp 4\n")
     (launch,) = told("--gpu", "h200:8", str(tmp_path))["launches"]
     assert launch["startup"]["error"]["code"] == "too_few_gpus"
+
+
+def test_the_llm_class_takes_larger_batches(tmp_path: Path) -> None:
+    """16,384 tokens a batch on a GPU of 70 GiB and more, where the server takes 8,192."""
+    (tmp_path / "x.py").write_text(
+        "from vllm import LLM, EngineArgs\nLLM('Qwen/Qwen3-32B')\nEngineArgs('Qwen/Qwen3-32B')\n"
+    )
+    llm, args = told("--gpu", "h200", str(tmp_path))["launches"]
+    assert llm["settings"]["max_num_batched_tokens"] == 16384
+    assert args["settings"]["max_num_batched_tokens"] == 8192

@@ -167,6 +167,7 @@ def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found
         entry=Entry.SERVE,
         words=(*words, *options),
         location=module.at(call).location,
+        offline=name == "LLM",
         around=around,
     )
 
