@@ -145,6 +145,15 @@ def test_prefill_and_decode_must_agree(
     assert [finding["rule"] for finding in second["findings"]] == rules
 
 
+def test_a_pair_in_two_files_of_one_directory(tmp_path: Path) -> None:
+    (tmp_path / "decode.yaml").write_text(PAIR.format(role="oss-decode", tag="v0.33.0", args=""))
+    (tmp_path / "prefill.yaml").write_text(PAIR.format(role="oss-prefill", tag="v0.32.0", args=""))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "prefill.yaml").write_text(PAIR.format(role="oss-prefill", tag="v0.30.0", args=""))
+    findings = [launch["findings"] for launch in told("--select", "KV7", str(tmp_path))["launches"]]
+    assert [[finding["rule"] for finding in found] for found in findings] == [["KV701"], [], []]
+
+
 def test_launches_of_different_models_are_no_pair(tmp_path: Path) -> None:
     text = PAIR.format(role="a-prefill", tag="v0.33.0", args="")
     text += PAIR.format(role="b-decode", tag="v0.32.0", args="").replace("gpt-oss-120b", "gpt-oss-20b")
