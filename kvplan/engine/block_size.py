@@ -178,8 +178,9 @@ def _distinct_backends(layers: tuple[BuiltLayer, ...], cache_dtype: str) -> list
     """The model's backends in layer order, each with the query of its first layer, as the engine sees them now."""
     found: dict[str, BackendQuery] = {}
     for layer in layers:
-        if layer.backend not in found and not is_ssm(layer.backend):
-            found[layer.backend] = replace(layer.query, run_cache_dtype=cache_dtype)
+        for name in (layer.asked_first, layer.backend):
+            if name is not None and name not in found and not is_ssm(name):
+                found[name] = replace(layer.query, run_cache_dtype=cache_dtype)
     return list(found.items())
 
 

@@ -534,6 +534,29 @@ _V2_LISTED: dict[str, frozenset[str]] = {
             "LongcatFlashNgramForCausalLM",
         }
     ),
+    "0.27.1": frozenset(
+        {
+            "DeepseekV2ForCausalLM",
+            "Qwen2MoeForCausalLM",
+            "GraniteMoeForCausalLM",
+            "InklingForCausalLM",
+            "InklingForConditionalGeneration",
+            "KimiK3ForConditionalGeneration",
+            "LongcatFlashNgramForCausalLM",
+        }
+    ),
+    "0.28.0": frozenset(
+        {
+            "DeepseekV2ForCausalLM",
+            "DeepseekV4ForCausalLM",
+            "Qwen2MoeForCausalLM",
+            "GraniteMoeForCausalLM",
+            "InklingForCausalLM",
+            "InklingForConditionalGeneration",
+            "KimiK3ForConditionalGeneration",
+            "LongcatFlashNgramForCausalLM",
+        }
+    ),
 }
 """Architectures that a release runs on the V2 runner though the general rule would not; a row holds until the next."""
 
@@ -566,7 +589,7 @@ def _model_runner(
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if geometry.has_inner_state or _value(launch, "kv_sharing_fast_prefill"):
+        if (geometry.has_inner_state and not listed) or _value(launch, "kv_sharing_fast_prefill"):
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:

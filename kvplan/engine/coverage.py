@@ -22,6 +22,7 @@ def covered_releases() -> Mapping[str, tuple[str, ...]]:
     return {architecture: tuple(releases) for architecture, releases in json.loads(text).items()}
 
 
-def is_covered(geometry: ModelGeometry, release: Release) -> bool:
-    """Whether numbers for this architecture in this release were checked against vLLM's own."""
-    return not release.beyond_known and release.acts_as in covered_releases().get(geometry.architecture, ())
+def is_covered(geometry: ModelGeometry, release: Release, draft: str | None = None) -> bool:
+    """Whether numbers for this architecture, and that of its draft, were checked against vLLM's own in this release."""
+    names = [geometry.architecture] if draft is None else [geometry.architecture, draft]
+    return not release.beyond_known and all(release.acts_as in covered_releases().get(name, ()) for name in names)

@@ -34,6 +34,7 @@ from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
 from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
+from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
@@ -58,6 +59,8 @@ class BuiltLayer:
     """The launch-wide cache dtype once this rank's layers were built."""
     page_of: BuiltLayer | None = None
     """The attention whose page a ring fills."""
+    asked_first: str | None = None
+    """A backend that is asked for a block size before the layer's own."""
     state: BuiltState | None = None
 
 
@@ -343,6 +346,18 @@ class _RankBuilder:
         if layer.state is None or layer.own_backend is None:
             raise ValueError(f"{layer.name} is a state layer without a state")
         config = self.config
+        if (
+            config.num_speculative_tokens
+            and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
+            and self.checkpoint.model_type != "qwen3_next"
+        ):
+            raise stop(
+                Stage.SPECS,
+                "state_mode",
+                "Mamba with speculative decoding is not supported yet.",
+                exception="NotImplementedError",
+                facts={"option": "--speculative-config", "layer": layer.name},
+            )
         if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
             self._note_ignored(layer, "none (a state)")
         built = self.states.get(layer.state)
@@ -435,6 +450,7 @@ class _RankBuilder:
             num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
             skipped=skipped,
             run_cache_dtype=self.run_cache_dtype,
+            asked_first=settled.asked_first,
             page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
 

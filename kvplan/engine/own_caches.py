@@ -26,6 +26,8 @@ class Settled:
     backend: str
     own: OwnCache
     behaviour: Behaviour | None = None
+    asked_first: str | None = None
+    """The attention's backend, where it registers before this module."""
 
 
 def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Release) -> Settled:
@@ -57,6 +59,7 @@ def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Rele
         layer.own_backend or chosen.backend,
         _formatted(own, layer.role, chosen),
         chosen.behaviour,
+        chosen.backend if own.behind_attention else None,
     )
 
 

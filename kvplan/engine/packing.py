@@ -21,7 +21,7 @@ from enum import StrEnum
 from math import ceil
 from typing import Any
 
-from kvplan.history import packed
+from kvplan.history import compressed, packed
 from kvplan.releases import Release
 
 SCALE_BYTES = 4
@@ -124,7 +124,7 @@ def head_bytes(
     if mode is None or mode == "NONE":
         return None
     if not release.has(packed.PAGE_FORMULA_IN_SPEC):
-        slot = _by_backend(mode, backend, head_size, head_size_v)
+        slot = _by_backend(mode, backend, head_size, head_size_v, release)
         return None if slot is None else (slot, 0)
     if mode == "NVFP4":
         known = keeps is Keeps.ALL or release.has(packed.NVFP4_FORMULA_IN_EVERY_SPEC)
@@ -138,12 +138,13 @@ def head_bytes(
     return values, 2 * SCALE_BYTES
 
 
-def _by_backend(mode: str, backend: str | None, head_size: int, head_size_v: int) -> int | None:
+def _by_backend(mode: str, backend: str | None, head_size: int, head_size_v: int, release: Release) -> int | None:
     """What the backend writes into the spec: bytes of one head and token; None where it leaves the spec alone."""
     if backend == "TRITON_ATTN" and mode.endswith("_PER_TOKEN_HEAD"):
         values = head_size // 2 + head_size_v // 2 if mode.startswith("INT4") else head_size + head_size_v
         return values + 2 * SCALE_BYTES
-    if backend == "FLASHINFER" and mode == "NVFP4":
+    packs = backend == "MINIMAX_M3_SPARSE" and release.has(compressed.M3_PACKS_NVFP4)
+    if mode == "NVFP4" and (backend == "FLASHINFER" or packs):
         return 2 * nvfp4_row(head_size)
     if backend == "TURBOQUANT" and mode.lower() in TURBOQUANT_BITS:
         return turboquant_slot(mode.lower(), head_size)

@@ -265,6 +265,10 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)
+    try:
+        state_blocks.check_planned([group.block_size for group in grouped.groups], config)
+    except StartupStops as stopped:
+        progress.errors.append(stopped.error)
     by_name = {layer.geometry.name: layer for layer in built.layers}
     num_blocks = sized.capacity.num_blocks or 1
     checked: set[tuple[object, ...]] = set()
@@ -285,7 +289,8 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
 
 def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Plan:
     config, built = progress.config, progress.built
-    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release)
+    drafted = None if config is None or config.speculation is None else config.speculation.architecture
+    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     return Plan(
         checkpoint=checkpoint,
         launch=launch,
@@ -367,6 +372,8 @@ def _settings(progress: _Progress, config: EngineConfig) -> Settings:
         attention_backend=config.attention_backend,
         quantization=config.quantization,
         kv_cache_layout=progress.layout,
+        state_mode=None if progress.geometry is None or progress.geometry.state is None else config.state.cache_mode,
+        state_block_size=progress.sizes[0].state_block_size if 0 in progress.sizes else None,
         **_speculative(config),
     )
 
@@ -380,6 +387,7 @@ def _speculative(config: EngineConfig) -> dict[str, Any]:
         "speculative_method": speculation.method,
         "num_speculative_tokens": speculation.tokens,
         "draft_model": speculation.reference,
+        "draft_architecture": speculation.architecture,
         "draft_cache_dtype": speculation.cache_dtype,
     }
 

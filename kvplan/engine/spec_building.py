@@ -140,7 +140,7 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
         raise stop(
             Stage.CAPACITY,
             "state_block_unset",
-            "unsupported operand type(s) for //: 'int' and 'NoneType'",
+            "bad operand type for unary -: 'NoneType'",
             exception="TypeError",
             facts={"option": "--mamba-block-size", "layer": layer.geometry.name},
         )

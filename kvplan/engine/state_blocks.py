@@ -168,6 +168,32 @@ def _align(
     return Aligned(raised, state_block, page if page != state_bytes else None, steps)
 
 
+def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:
+    """What mode `align` asks of the block sizes (tokens) of all groups, once they are planned.
+
+    Raises StartupStops as `VllmConfig.validate_block_size` does: the scheduler could not end a step on a block.
+    """
+    if config.state.cache_mode != "align" or not block_sizes:
+        return
+    size, batch = min(block_sizes), config.max_num_batched_tokens
+    if size > batch and config.release.has(history.BLOCK_MUST_FIT_BATCH):
+        raise stop(
+            Stage.CAPACITY,
+            "block_exceeds_batch",
+            f"In Mamba cache align mode, block_size ({size}) must be <= max_num_batched_tokens ({batch}).",
+            exception="AssertionError",
+            facts={"option": "--max-num-batched-tokens", "block_size": size, "batched_tokens": batch},
+        )
+    if config.model_runner == "V2" and config.release.has(history.ALIGN_EXCLUDES_V2_RUNNER):
+        raise stop(
+            Stage.CAPACITY,
+            "state_mode",
+            "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
+            exception="AssertionError",
+            facts={"option": "VLLM_USE_V2_MODEL_RUNNER", "mode": "align"},
+        )
+
+
 def _model_state_bytes(geometry: ModelGeometry, config: EngineConfig, split: Split, stage: Stage) -> int:
     """Bytes of one state as the model class reports it, for one rank."""
     if geometry.state is None:

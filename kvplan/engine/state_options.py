@@ -193,6 +193,11 @@ def _replay_window(launch: Launch, geometry: ModelGeometry, mode: str, speculati
     return int(_value(launch, "replayssm_buffer_len") or 0)
 
 
+def _keeps_v1(launch: Launch) -> bool:
+    """Whether the environment asks for the V1 runner, where V2 is the default for all models."""
+    return launch.environment.get("VLLM_USE_V2_MODEL_RUNNER", "").strip().lower() in ("0", "false")
+
+
 def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> StartupStops | None:
     backend = _backend(launch)
     flashinfer_may = launch.release.has(history.REPLAY_RING_LONGER_FOR_FLASHINFER)
@@ -205,6 +210,8 @@ def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculat
         message = "--use-replayssm does not support speculative decoding"
     elif backend == "flashinfer" and flashinfer_may and mode == "align":
         message = "FlashInfer ReplaySSM does not support prefix caching yet"
+    elif backend == "triton" and flashinfer_may and not _keeps_v1(launch):
+        message = "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1"
     elif backend != "triton" and not (flashinfer_may and backend == "flashinfer"):
         message = "--use-replayssm requires --mamba-backend triton" + (" or flashinfer" if flashinfer_may else "")
     if message is None:

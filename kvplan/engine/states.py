@@ -4,7 +4,7 @@ Shapes (a rank of `t`, `k` the convolution's width, `s` speculative tokens where
 
 - Mamba 1: convolution (k - 1, width / t); state (width / t, state_size)
 - Mamba 2: convolution (k - 1 + s, (width + 2 * groups * state_size) / t); state (heads / t, head_dim, state_size);
-  groups that do not divide over the ranks are filled up until they do
+  one group becomes one for every rank
 - gated delta net: convolution (k - 1 + s, (2 * key_heads * key_dim + heads * head_dim) / t); state
   (heads / t, head_dim, key_dim)
 - KDA: convolution (k - 1 + s, 3 * heads * head_dim / t); state (heads / t, head_dim, head_dim)
@@ -74,6 +74,8 @@ def build_state(
     stage: Stage = Stage.LAYERS,
 ) -> BuiltState:
     """The state on one of `tensor` ranks. Raises StartupStops where it cannot be divided or stored so."""
+    if state.kind is StateKind.MAMBA2 and stage is Stage.LAYERS:
+        _check_mixer(state, tensor)
     drafts = options.speculative_tokens if state.counts_drafts else 0
     shapes = _shapes(state, tensor, drafts, stage)
     dtypes = _dtypes(state, options, release, model_dtype, len(shapes), stage)
@@ -88,6 +90,24 @@ def build_state(
     elif options.cache_mode == "all" and not release.has(history.EVERY_STATE_COUNTS_DRAFTS):
         extra = 0
     return BuiltState(shapes, dtypes, options.cache_mode, extra, tokens)
+
+
+def _check_mixer(state: State, tensor: int) -> None:
+    """What a Mamba 2 mixer asserts when it is built, before anybody asks for its shapes."""
+    if state.heads % tensor:
+        size, message = state.heads, "Tensor parallel world size must divide num heads."
+    elif state.groups % tensor and state.groups != 1:
+        size = state.groups
+        message = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
+    else:
+        return
+    raise stop(
+        Stage.LAYERS,
+        "state_not_divisible",
+        message,
+        exception="AssertionError",
+        facts={"size": size, "tensor_parallel": tensor, "state": state.kind.value},
+    )
 
 
 def _shapes(state: State, tensor: int, drafts: int, stage: Stage) -> tuple[Shape, ...]:

@@ -18,6 +18,7 @@ from kvplan.history import blocks
 from kvplan.releases import Release
 
 _FLAT_ROWS = {
+    "DOTS3_NOTE_PADDED_MLA_SPARSE": 1,
     "FLASHINFER_MLA_SPARSE": 32,
     "FLASHINFER_MLA_SPARSE_SM90": 1,
     "FLASH_ATTN_MLA_SPARSE": 1,

@@ -222,11 +222,17 @@ class Settings:
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
+    state_mode: str | None = None
+    """`mamba_cache_mode` of a model with state layers: `none`, `align` or `all`."""
+    state_block_size: int | None = None
+    """Tokens between two states of one request (`mamba_block_size`)."""
     speculative_method: str | None = None
     """How tokens are speculated (`mtp`, `eagle3`, `draft_model`, …); None without speculative decoding."""
     num_speculative_tokens: int = 0
     draft_model: str | None = None
     """The draft model as the operator named it; None where the target holds it or there is none."""
+    draft_architecture: str | None = None
+    """The class of the draft's layers; None where it has none."""
     draft_cache_dtype: str | None = None
     """The draft's own cache dtype; None where it takes the target's."""
 

@@ -93,7 +93,7 @@ def check_view(
             layer.backend,
             release,
             num_blocks=num_blocks * (spec.block_size // kernel_block),
-            block_size=kernel_block,
+            block_size=kernel_block // (spec.tokens_per_state if isinstance(spec, MLAAttentionSpec) else 1),
             num_kv_heads=spec.num_kv_heads,
             head_size=spec.head_size,
             head_size_v=spec.head_size_v or None,

@@ -105,6 +105,38 @@ QSA_HONOURS_SKIP_LIST = Behaviour(
     since="0.32.0",
     where="models/qwen4_exp/nvidia/qsa.py",
 )
+GLM5_NEXT_CONFIG_OF_TRANSFORMERS = Behaviour(
+    "GLM5_NEXT_CONFIG_OF_TRANSFORMERS",
+    "GLM-5.3 Flash is read with Transformers' config class, which has no defaults for `mhc` and `mla_use_nope`",
+    since="0.33.0",
+    where="models/glm5next/common/model.py",
+)
+M3_PACKS_NVFP4 = Behaviour(
+    "M3_PACKS_NVFP4",
+    "MiniMax-M3's sparse attention stores an nvfp4 cache packed; before, its spec counts a whole byte a value",
+    since="0.32.0",
+    where="models/minimax_m3/nvidia/sparse_attention_msa.py",
+)
+QSA_NEEDS_512_OR_2048_GROUPS = Behaviour(
+    "QSA_NEEDS_512_OR_2048_GROUPS",
+    "Qwen4-Exp's config class demands indexer_budget / indexer_compress_ratio of 512 or 2048",
+    since="0.29.0",
+    until="0.31.0",
+    where="models/qwen4_exp/config.py",
+)
+QWEN4_KNOWS_SPARSE_ATTENTION = Behaviour(
+    "QWEN4_KNOWS_SPARSE_ATTENTION",
+    "Qwen4-Exp's layer type `qwen_sparse_attention` is understood; before, only full_attention and linear_attention",
+    since="0.31.0",
+    until="0.31.0",
+    where="models/qwen4_exp/config.py",
+)
+QWEN4_KNOWS_INDEXED_ATTENTION = Behaviour(
+    "QWEN4_KNOWS_INDEXED_ATTENTION",
+    "Qwen4-Exp is read with Transformers' config class, whose layer type is `indexed_attention`",
+    since="0.32.0",
+    where="models/qwen4_exp/nvidia/model.py",
+)
 PROMOTION_GROWS_PADDING = Behaviour(
     "PROMOTION_GROWS_PADDING",
     "a sliding latent spec promoted to full attention has its padded page grown with its block",

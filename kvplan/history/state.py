@@ -60,6 +60,13 @@ BLOCK_MUST_FIT_BATCH = Behaviour(
     until="0.26.0",
     where="config/vllm.py",
 )
+ALIGN_EXCLUDES_V2_RUNNER = Behaviour(
+    "ALIGN_EXCLUDES_V2_RUNNER",
+    "mode align refuses the V2 model runner",
+    since="0.21.0",
+    until="0.24.0",
+    where="config/vllm.py",
+)
 STATE_BLOCK_DEFAULT_UNSET = Behaviour(
     "STATE_BLOCK_DEFAULT_UNSET",
     "with prefix caching, a model without attention takes its state block size from --block-size, which is unset by "

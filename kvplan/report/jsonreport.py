@@ -174,12 +174,16 @@ def _settings(plan: Plan) -> JsonObject | None:
         "attention_backend": settings.attention_backend,
         "quantization": settings.quantization,
         "kv_cache_layout": settings.kv_cache_layout,
+        "states": None
+        if settings.state_mode is None
+        else {"mode": settings.state_mode, "block_size": settings.state_block_size},
         "speculation": None
         if settings.speculative_method is None
         else {
             "method": settings.speculative_method,
             "num_speculative_tokens": settings.num_speculative_tokens,
             "draft_model": settings.draft_model,
+            "draft_architecture": settings.draft_architecture,
             "draft_cache_dtype": settings.draft_cache_dtype,
         },
     }

@@ -9,6 +9,13 @@ from kvplan.report.page import GAP, Page
 from kvplan.report.runs import fold
 from kvplan.report.words import counted, layer_list, layers_named, listed, number, size
 
+_STATE_MODES = {
+    "none": "one a request (mode none)",
+    "align": "the last ones of a request (mode align)",
+    "all": "one for every block (mode all)",
+}
+"""What `mamba_cache_mode` means."""
+
 
 def settings(page: Page, plan: Plan) -> None:
     """The engine's settings after its own defaults, and what became of the skip list."""
@@ -24,6 +31,8 @@ def settings(page: Page, plan: Plan) -> None:
         ("model runner", settings.model_runner),
         ("hybrid manager", "off" if settings.hybrid_manager_disabled else "on"),
     ]
+    if settings.state_mode is not None:
+        rows.append(("states", _STATE_MODES.get(settings.state_mode, settings.state_mode)))
     if settings.speculative_method:
         draft = f", draft {settings.draft_model}" if settings.draft_model else ""
         own = f", cache {settings.draft_cache_dtype}" if settings.draft_cache_dtype else ""

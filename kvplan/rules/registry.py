@@ -11,6 +11,7 @@ from kvplan.rules.blocks import (
     kv506_no_common_block_size,
     kv507_block_larger_than_request,
     kv508_cache_layout_impossible,
+    kv509_block_exceeds_batch,
 )
 from kvplan.rules.cache import (
     kv201_packed_cache_viewed_plain,
@@ -39,6 +40,7 @@ from kvplan.rules.capacity import (
     kv603_memory_unknown,
     kv604_few_long_requests,
     kv608_draft_costs_cache,
+    kv609_states_limit_requests,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
@@ -72,6 +74,7 @@ from kvplan.rules.options import (
     kv110_architecture_not_in_release,
     kv111_config_file_not_read,
     kv115_speculation_refused,
+    kv116_state_options_refused,
     kv120_quantisation_refused,
     kv121_remote_code_needed,
 )
@@ -110,6 +113,7 @@ RULES: tuple[Rule, ...] = (
     kv110_architecture_not_in_release.RULE,
     kv111_config_file_not_read.RULE,
     kv115_speculation_refused.RULE,
+    kv116_state_options_refused.RULE,
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
     kv201_packed_cache_viewed_plain.RULE,
@@ -153,11 +157,13 @@ RULES: tuple[Rule, ...] = (
     kv506_no_common_block_size.RULE,
     kv507_block_larger_than_request.RULE,
     kv508_cache_layout_impossible.RULE,
+    kv509_block_exceeds_batch.RULE,
     kv601_nothing_left.RULE,
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
     kv604_few_long_requests.RULE,
     kv608_draft_costs_cache.RULE,
+    kv609_states_limit_requests.RULE,
     kv701_pair_release_differs.RULE,
     kv702_pair_cache_dtype_differs.RULE,
     kv703_pair_block_size_differs.RULE,

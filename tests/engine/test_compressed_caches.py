@@ -363,6 +363,8 @@ def glm5_next(**fields: Any) -> Checkpoint:
         "index_topk": 2048,
         "index_head_dim": 128,
         "index_kpool": 16,
+        "mhc": True,
+        "mla_use_nope": True,
         "linear_num_heads": 64,
         "linear_head_dim": 128,
         "linear_conv_kernel_dim": 4,
@@ -433,7 +435,7 @@ def qwen4_exp(**fields: Any) -> Checkpoint:
         "linear_value_head_dim": 128,
         "linear_num_key_heads": 16,
         "linear_num_value_heads": 32,
-        "layer_types": ["linear_attention"] * 3 + ["indexed_attention"],
+        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
         "indexer_n_heads": 8,
         "indexer_kv_heads": 1,
         "indexer_head_dim": 128,
@@ -470,6 +472,21 @@ def test_qwen4_exp_cache_dtypes() -> None:
     assert ignoring.skip.ignored_layers == (3,)
 
 
+@pytest.mark.parametrize(
+    ("word", "release", "ok"),
+    [
+        ("indexed_attention", "0.30.0", False),
+        ("indexed_attention", "0.31.0", False),
+        ("indexed_attention", "0.32.0", True),
+        ("qwen_sparse_attention", "0.31.0", True),
+        ("full_attention", "0.32.0", True),
+    ],
+)
+def test_qwen4_exp_layer_type_words_differ_by_release(word: str, release: str, ok: bool) -> None:
+    found = planned(qwen4_exp(layer_types=["linear_attention"] * 3 + [word]), "-tp", "2", release=release)
+    assert found.ok is ok
+
+
 def deepseek_v41(**fields: Any) -> Checkpoint:
     """Four layers of DeepSeek-V4.1: two sliding, one source of ratio 2 and one that reads from it."""
     base = {
@@ -494,16 +511,18 @@ def deepseek_v41(**fields: Any) -> Checkpoint:
 def test_deepseek_v41_rows_by_gpu() -> None:
     """Hopper: 584 bytes a row, pages of whole 576 bytes. Server Blackwell: 528 a sliding row, 288 an NVFP4 one."""
     hopper = planned(deepseek_v41(), "-tp", "4")
-    assert layer(hopper, "model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
-    assert layer(hopper, "model.layers.2.attn").cache_dtype == "fp8_ds_mla"
-    assert layer(hopper, "model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
+    assert layer(hopper, "language_model.model.layers.0.attn.swa_cache").spec_page_bytes == 19_008  # 32 * 584 = 18,688
+    assert layer(hopper, "language_model.model.layers.2.attn").cache_dtype == "fp8_ds_mla"
+    assert layer(hopper, "language_model.model.layers.2.attn").backend == "FLASHMLA_SPARSE_DSV41"
     blackwell = planned(deepseek_v41(), "-tp", "4", gpu="b200")
-    assert layer(blackwell, "model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
-    rows = layer(blackwell, "model.layers.2.attn")
+    assert layer(blackwell, "language_model.model.layers.0.attn.swa_cache").spec_page_bytes == 16_896  # 32 * 528
+    rows = layer(blackwell, "language_model.model.layers.2.attn")
     assert (rows.cache_dtype, rows.backend) == ("nvfp4_ds_mla", "FLASHMLA_MEGA_ATTN_DSV41")
     assert rows.unpadded_page_bytes == rows.spec_block_size // 2 * 288
-    assert {each.name for each in blackwell.layers if each.index == 3} == {"model.layers.3.attn.swa_cache"}
-    state = layer(blackwell, "model.layers.2.attn.compressor.state_cache")
+    assert {each.name for each in blackwell.layers if each.index == 3} == {
+        "language_model.model.layers.3.attn.swa_cache"
+    }
+    state = layer(blackwell, "language_model.model.layers.2.attn.compressor.state_cache")
     assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
 
 
@@ -514,3 +533,39 @@ def test_deepseek_v41_refusals() -> None:
     narrow = planned(deepseek_v41(), "--kv-cache-dtype", "nvfp4_ds_mla")
     assert narrow.error is not None
     assert "SM100" in narrow.error.message
+
+
+def dots3_note(**fields: Any) -> Checkpoint:
+    """Eight layers of Dots3-Note, every fourth one indexed."""
+    base = {
+        "num_hidden_layers": 8,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 4096,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "swa_kv_lora_rank": 1024,
+        "swa_qk_rope_head_dim": 64,
+        "swa_num_attention_heads": 64,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "sliding_window_size": 512,
+        "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 2,
+        "max_position_embeddings": 131072,
+    }
+    return model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
+
+
+@pytest.mark.parametrize("release", ["0.28.0", NEWEST])
+def test_dots3_note_rows_have_one_width(release: str) -> None:
+    """64 tokens of 1,024 + 64 bfloat16 elements are 139,264 bytes, in indexed and sliding layers alike."""
+    found = planned(dots3_note(), "-tp", "4", release=release)
+    assert found.ok
+    place = "language_model.model.layers"
+    indexed = layer(found, f"{place}.0.self_attn.attn")
+    sliding_one = layer(found, f"{place}.1.self_attn.attn")
+    assert (indexed.spec, indexed.block_size, indexed.page_bytes) == ("MLAAttentionSpec", 64, 139_264)
+    assert (sliding_one.spec, sliding_one.block_size, sliding_one.page_bytes) == ("SlidingWindowMLASpec", 64, 139_264)
+    assert layer(found, f"{place}.0.self_attn.indexer.k_cache").page_bytes == 8_448

@@ -73,11 +73,17 @@ def test_drafts_widen_the_convolution_only() -> None:
     assert built(KIMI_LINEAR, options).shapes[0] == (3, 12_288)
 
 
-def test_mamba_2_groups_are_filled_up_over_ranks() -> None:
-    # 4096 + 2 x 8 x 128 = 6144 channels; 16 ranks need 16 groups: 4096 + 2 x 16 x 128 = 8192.
+def test_mamba_2() -> None:
+    # 4096 + 2 x 8 x 128 = 6144 channels.
     assert built(NEMOTRON_NANO).shapes == ((3, 6144), (64, 64, 128))
     assert built(NEMOTRON_NANO, tensor=4).shapes == ((3, 1536), (16, 64, 128))
-    assert built(NEMOTRON_NANO, tensor=16).shapes == ((3, 512), (4, 64, 128))
+
+
+def test_one_group_becomes_one_for_every_rank() -> None:
+    # 4096 + 2 x 1 x 128 = 4352 channels; 4 ranks need 4 groups: (4096 + 2 x 4 x 128) / 4 = 1280.
+    single = replace(NEMOTRON_NANO, groups=1)
+    assert built(single).shapes[0] == (3, 4352)
+    assert built(single, tensor=4).shapes[0] == (3, 1280)
 
 
 def test_mamba_1() -> None:
@@ -142,6 +148,14 @@ def test_replayed_states_keep_a_ring() -> None:
     ("state", "options", "release", "tensor", "message"),
     [
         (QWEN3_NEXT, StateOptions(), "0.33.0", 3, "8192 is not divisible by 3"),
+        (NEMOTRON_NANO, StateOptions(), "0.33.0", 3, "Tensor parallel world size must divide num heads."),
+        (
+            NEMOTRON_NANO,
+            StateOptions(),
+            "0.33.0",
+            16,
+            "If tensor parallel world size does not divide num_groups, then num_groups must equal 1.",
+        ),
         (
             replace(KIMI_LINEAR, recurrent=StateDtype.FLOAT32_OR_OPTION),
             StateOptions(recurrent_dtype="float16"),

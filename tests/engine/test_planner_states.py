@@ -103,3 +103,12 @@ def test_refusals(command: str, release: str, stage: Stage, gist: str) -> None:
     assert error is not None
     assert error.stage is stage
     assert gist in error.message
+
+
+def test_a_block_must_fit_a_batch_until_0_26() -> None:
+    command = f"{QWEN3_5} --enable-prefix-caching --max-num-batched-tokens 1024"
+    error = planned(command, "0.19.1").error
+    assert error is not None
+    assert error.type == "AssertionError"
+    assert error.message == "In Mamba cache align mode, block_size (1056) must be <= max_num_batched_tokens (1024)."
+    assert planned(command, "0.27.1").ok

@@ -11,6 +11,7 @@ import pytest
 
 from kvplan.checkpoint import load
 from kvplan.engine import Plan, plan
+from kvplan.engine.coverage import is_covered
 from kvplan.engine.models import drafts, registered
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.specs import RequestLimits, SlidingWindowSpec
@@ -339,3 +340,12 @@ def test_tables_are_sound() -> None:
     for spans in (KEYS, METHODS):
         assert all(bound is None or bound in KNOWN for span in spans.values() for bound in span)
     assert {row.family for rows in drafts.RECIPES.values() for row in rows} <= set(drafts.BUILDERS)
+
+
+def test_the_draft_must_be_covered_too() -> None:
+    planned = _run("DeepSeek-V3.2 -tp 8", method="mtp", num_speculative_tokens=1)
+    assert planned.geometry is not None
+    assert planned.settings is not None
+    assert planned.settings.draft_architecture == "DeepseekV32MTPModel"
+    assert is_covered(planned.geometry, planned.release, "DeepseekV32MTPModel") == planned.exact
+    assert not is_covered(planned.geometry, planned.release, "NoSuchDraft")

@@ -41,6 +41,8 @@ class Answer:
     agrees: bool
     layers: int
     agreeing_layers: int
+    draft: str | None = None
+    """The architecture of the draft's layers, where the record has some."""
 
 
 def answers(releases: Sequence[str]) -> list[Answer]:
@@ -69,7 +71,8 @@ def coverage(found: Iterable[Answer]) -> dict[str, list[str]]:
     """Architecture to the releases in which it has records with layers, and every record of it agrees."""
     by_name: dict[tuple[str, str], list[Answer]] = {}
     for answer in found:
-        by_name.setdefault((answer.architecture, answer.release), []).append(answer)
+        for name in filter(None, (answer.architecture, answer.draft)):
+            by_name.setdefault((name, answer.release), []).append(answer)
     covered: dict[str, list[str]] = {}
     for architecture, release in sorted(by_name, key=lambda pair: (pair[0], KNOWN.index(pair[1]))):
         group = by_name[architecture, release]
@@ -110,6 +113,7 @@ def _answers(release: str, configs: str) -> list[Answer]:
 def _answer(record: compare.Record, config: str) -> Answer:
     loaded = _load(config)
     architecture = loaded.architectures[0] if loaded.architectures else loaded.model_type
+    draft = None
     try:
         planned = compare.plan_of(record, loaded)
     except InputError as error:
@@ -119,7 +123,9 @@ def _answer(record: compare.Record, config: str) -> Answer:
         found = compare.differences(record, planned)
         right, total = compare.layers_that_agree(record, found)
         architecture = planned.geometry.architecture if planned.geometry is not None else architecture
-    return Answer(record["id"], record["release"], architecture, "core" in record["sets"], not found, total, right)
+        draft = planned.settings.draft_architecture if planned.settings is not None else None
+    core = "core" in record["sets"]
+    return Answer(record["id"], record["release"], architecture, core, not found, total, right, draft)
 
 
 @cache

@@ -8,7 +8,7 @@ from kvplan.history import compressed
 from kvplan.releases import Release
 
 
-def _v41_indexer_pages(query: BackendQuery, _release: Release, _of_layer: bool) -> tuple[KernelBlockSize, ...]:
+def _v41_pages(query: BackendQuery, _release: Release, _of_layer: bool) -> tuple[KernelBlockSize, ...]:
     return (64 if query.major == 9 else 128,)
 
 
@@ -53,7 +53,7 @@ OWNED: tuple[Backend, ...] = (
     Backend(
         name="DEEPSEEK_V41_INDEXER",
         since="0.30.0",
-        kernel_block_sizes=_v41_indexer_pages,
+        kernel_block_sizes=_v41_pages,
         layouts=always(_BLOCK_OUTERMOST),
     ),
     Backend(
@@ -74,7 +74,7 @@ OWNED: tuple[Backend, ...] = (
     Backend(name="FLASHMLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
     Backend(name="FLASHINFER_MLA_SPARSE_DSV4", since="0.23.0", mla=True, sparse=True, block_sizes=always((256,))),
     *(
-        Backend(name=name, since=since, mla=True, sparse=True, block_sizes=always((MultipleOf(64),)))
+        Backend(name=name, since=since, mla=True, sparse=True, kernel_block_sizes=_v41_pages)
         for name, since in (
             ("FLASHMLA_SPARSE_DSV41", "0.30.0"),
             ("FLASHMLA_MEGA_ATTN_DSV41", "0.31.0"),
@@ -82,6 +82,14 @@ OWNED: tuple[Backend, ...] = (
         )
     ),
     Backend(name="CompressorBackend", since="0.20.2", block_sizes=_TOKEN_BY_TOKEN),
+    Backend(
+        name="DOTS3_NOTE_PADDED_MLA_SPARSE",
+        since="0.28.0",
+        mla=True,
+        sparse=True,
+        block_sizes=always((64,), ("0.32.0", (MultipleOf(64),))),
+        layouts=always(("BLHNC",)),
+    ),
     Backend(name="STEP5_DSA", since="0.33.0", sparse=True, layouts=always(("BLNHC",))),
     Backend(name="STEP5_CSA_SUMMARY", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="STEP5_CSA_TAIL_RING", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),

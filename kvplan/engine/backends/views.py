@@ -36,6 +36,7 @@ _ROWS = frozenset(
         "FLASHINFER_MLA_SPARSE",
         "FLASHINFER_MLA_SPARSE_DSV4",
         "DEEPSEEK_V32_INDEXER",
+        "DOTS3_NOTE_PADDED_MLA_SPARSE",
         "DEEPSEEK_V4_INDEXER",
         "MINIMAX_M3_SPARSE_INDEXER",
         "CompressorBackend",
@@ -43,6 +44,9 @@ _ROWS = frozenset(
     }
 )
 """Backends with one row a token instead of heads of keys and values."""
+
+_HEADS_WITHOUT_VALUES = frozenset({"INKLING_SCONV_SWA"})
+"""Backends with one row a token and head."""
 
 _PAIR_FIRST = frozenset({"FLASH_ATTN", "FLEX_ATTENTION", "TREE_ATTN"})
 """Backends that put the key/value pair before the blocks until VIEW_BLOCKS_FIRST."""
@@ -73,6 +77,8 @@ def view_shape(
     if name in _ROWS:
         row, dtypes = _PACKED_ROWS.get(name, (head_size, ()))
         return (num_blocks, block_size, row if cache_dtype in dtypes else head_size)
+    if name in _HEADS_WITHOUT_VALUES:
+        return (num_blocks, num_kv_heads, block_size, head_size)
     joined = release.has(history.VIEW_KEYS_VALUES_JOINED)
     if name.endswith("_DIFFKV"):
         width = head_size + (head_size if head_size_v is None else head_size_v)

@@ -69,25 +69,37 @@ _ALSO_IN_TRANSFORMERS = frozenset({"kimi_linear", "minimax_m3_vl", "qwen3_asr"})
 
 
 def check(checkpoint: Checkpoint, launch: Launch) -> None:
-    """Raises StartupStops where vLLM wants --trust-remote-code to read the config."""
+    """Raises StartupStops where vLLM wants --trust-remote-code to read the config.
+
+    With the option, a config of an unknown model type is taken to come with code, although it may name none.
+    """
     if launch.get("trust_remote_code"):
         return
-    mapped = checkpoint.config.get("auto_map")
-    if not isinstance(mapped, Mapping) or not mapped.get("AutoConfig"):
-        return
     listed = _CLASSES_OF_VLLM.get(checkpoint.model_type)
+    if listed is not None and launch.release.within(*listed):
+        return
     unknown = checkpoint.normalised_by == "conventions" and checkpoint.model_type not in _ALSO_IN_TRANSFORMERS
     if not unknown and listed is None:
         return
-    if listed is not None and launch.release.within(*listed):
-        return
+    mapped = checkpoint.config.get("auto_map")
+    code = mapped.get("AutoConfig") if isinstance(mapped, Mapping) else None
     name = checkpoint.name
+    if code:
+        text = (
+            f"The repository {name} contains custom code which must be executed to correctly load the model. You can "
+            f"inspect the repository content at https://hf.co/{name} . Please pass the argument "
+            "`trust_remote_code=True` to allow custom code to be run."
+        )
+    else:
+        text = (
+            f"The checkpoint you are trying to load has model type `{checkpoint.model_type}` but Transformers does not "
+            "recognize this architecture. This could be because of an issue with the checkpoint, or because your "
+            "version of Transformers is out of date."
+        )
     raise stop(
         Stage.OPTIONS,
         "remote_code",
-        f"The repository {name} contains custom code which must be executed to correctly load the model. You can "
-        f"inspect the repository content at https://hf.co/{name} . Please pass the argument `trust_remote_code=True` "
-        "to allow custom code to be run.",
+        text,
         exception="ValidationError",
-        facts={"option": OPTION, "model_type": checkpoint.model_type, "code": str(mapped["AutoConfig"])},
+        facts={"option": OPTION, "model_type": checkpoint.model_type, "code": str(code) if code else None},
     )

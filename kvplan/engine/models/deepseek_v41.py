@@ -51,13 +51,13 @@ def deepseek_v41(made: Construction) -> tuple[LayerGeometry, ...]:
     built: list[LayerGeometry] = []
     for index in range(made.count):
         ratio = text.number("compress_ratios", ratios[index])
-        if index in sources and index in indexed:
-            built.append(_indexer(made, index, ratio))
-        built.append(_window(made, index))
         if index in sources:
             built.append(_rows(made, index, ratio))
-            if ratio > 1:
-                built.append(_state(made, index))
+            if index in indexed:
+                built.append(_indexer(made, index, ratio))
+        built.append(_window(made, index))
+        if index in sources and ratio > 1:
+            built.append(_state(made, index))
     return tuple(built)
 
 
@@ -141,6 +141,7 @@ def _window(made: Construction, index: int) -> LayerGeometry:
         own=OwnCache(
             form=Form.WINDOW_LATENT,
             follows_format=True,
+            behind_attention=True,
             block_size=WINDOW_BLOCK,
             alignment=PLAIN_ALIGNMENT,
             mode_follows_format=True,

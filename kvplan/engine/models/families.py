@@ -8,6 +8,7 @@ from kvplan.engine.models import (
     chunked,
     deepseek_v4,
     deepseek_v41,
+    dots3_note,
     encoder_decoder,
     gemma,
     general,
@@ -43,6 +44,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "deepseek_v41": deepseek_v41.deepseek_v41,
     "delta": states.delta,
     "domyn_edge": mixed.domyn_edge,
+    "dots3_note": dots3_note.dots3_note,
     "dory": looped.dory,
     "exaone_moe": mixed.exaone_moe,
     "expanded": latent.expanded,
@@ -104,6 +106,7 @@ LARGEST_ITEM_TOKENS: dict[str, Callable[[Construction], int | None]] = {"gemma4"
 FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
     "deepseek_v4": deepseek_v4.cache_format,
     "deepseek_v41": deepseek_v41.cache_format,
+    "dots3_note": dots3_note.cache_format,
     "inkling": inkling.cache_format,
     "qwen4_exp": qwen4_exp.cache_format,
 }

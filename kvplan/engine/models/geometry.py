@@ -123,6 +123,9 @@ class OwnCache:
     storage: str | None = None
     """Storage dtype by name; None: the model's dtype (or what the attention settles on)."""
     follows_format: bool = False
+    behind_attention: bool = False
+    """Whether the attention module, which may own no cache, registers before this one and so is asked first for a
+    block size."""
     is_attention: bool = False
     """Whether the module is the attention itself, so that it has a cache dtype of its own."""
     block_size: int | None = None

@@ -20,6 +20,7 @@ from kvplan.engine.models.geometry import (
     StateDtype,
     StateKind,
 )
+from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import state_layer
 from kvplan.history import compressed as history
 
@@ -45,6 +46,14 @@ def glm5_next_state(made: Construction) -> State:
 
 def glm5_next(made: Construction) -> tuple[LayerGeometry, ...]:
     """A state or an indexed latent attention for each decoder layer, by layer_types."""
+    missing = [name for name in ("mhc", "mla_use_nope") if name not in made.text]
+    if missing and made.release.has(history.GLM5_NEXT_CONFIG_OF_TRANSFORMERS):
+        raise Refused(
+            made.architecture,
+            f"'Glm5NextTextConfig' object has no attribute '{missing[0]}'",
+            "AttributeError",
+            "layers",
+        )
     types = made.text.items("layer_types") or ()
     state = glm5_next_state(made) if "linear_attention" in types else None
     sparse = "index_topk" in made.text

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING
 from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
-from kvplan.engine.models.refusals import Unplaceable
+from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.states import attention_layer, delta_state, state_layer
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kvplan.engine.backends.values import BackendQuery
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
 _ATTENTION = "QWEN4_EXP_QSA_TRITON"
 _SIDE = "QWEN4_EXP_EXP_QSA_STATE"
+_WORDS = frozenset({"linear_attention", "full_attention"})
+_GATES = frozenset({"silu", "swish", "sigmoid"})
 _ROPE_POSITIONS = 12
 """Elements in which a ring row carries three int64 rotary positions."""
 
@@ -33,6 +37,7 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
         raise Unplaceable(made.architecture, "its per-layer embeddings keep convolution states of their own")
     types = text.per_layer("layer_types", made.count) or ()
     indexed = text.get("indexer_n_heads") is not None
+    _check(made, types, indexed=indexed)
     state = delta_state(made)
     built: list[LayerGeometry] = []
     for index in range(made.count):
@@ -47,6 +52,32 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
         else:
             built.append(attention_layer(made, index))
     return tuple(built)
+
+
+def _check(made: Construction, types: Sequence[object], *, indexed: bool) -> None:
+    """What config class and model code refuse. Raises Refused."""
+    text, release = made.text, made.release
+    if indexed and release.has(history.QSA_NEEDS_512_OR_2048_GROUPS):
+        groups = text.positive("indexer_budget") // text.positive("indexer_compress_ratio")
+        if groups not in (512, 2048):
+            raise Refused(
+                made.architecture,
+                f"QSA requires indexer_budget / indexer_compress_ratio to be 512 or 2048, got {groups}",
+                check="the number of groups that the indexer selects",
+            )
+    words = set(_WORDS)
+    if release.has(history.QWEN4_KNOWS_SPARSE_ATTENTION):
+        words.add("qwen_sparse_attention")
+    if release.has(history.QWEN4_KNOWS_INDEXED_ATTENTION):
+        words.add("indexed_attention")
+    unknown = next((str(kind) for kind in types if kind not in words), None)
+    if unknown is not None:
+        raise Refused(made.architecture, f"Invalid layer_type {unknown}", "ValueError", "layers", "the layer types")
+    if "output_gate_type" in text.values and text.get("output_gate_type") not in _GATES:
+        gate = text.get("output_gate_type")
+        raise Refused(
+            made.architecture, f"unsupported output_gate_type={gate!r}", "AssertionError", "layers", "the output gate"
+        )
 
 
 def cache_format(query: BackendQuery, release: Release) -> CacheFormat:

@@ -542,19 +542,23 @@ def alice(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def lfm2_state(made: Construction) -> State:
-    """LFM2: convolutions over the whole width."""
+    """LFM2 as its class says it: LFM2-MoE and LFM2-VL by the model's width, LFM2 by a field of its own."""
+    return _convolution(made, own_width=made.entry.module == "lfm2" and not made.prefix)
+
+
+def _convolution(made: Construction, *, own_width: bool) -> State:
     text = made.text
-    width = text.optional("conv_dim") if made.entry.module == "lfm2" else None
-    return State(
-        kind=StateKind.CONVOLUTION,
-        kernel=text.positive("conv_L_cache"),
-        width=text.positive("hidden_size") if width is None else width,
-    )
+    width = text.optional("conv_dim" if own_width else "hidden_size")
+    if width is None:
+        early = made.release.has(history.HYBRID_BLOCK_AT_CONFIG_TIME)
+        message = "'Lfm2Config' object has no attribute 'conv_dim'"
+        raise Refused(made.architecture, message, "AttributeError", "options" if early else "layers")
+    return State(kind=StateKind.CONVOLUTION, kernel=text.positive("conv_L_cache"), width=width)
 
 
 def lfm2(made: Construction) -> tuple[LayerGeometry, ...]:
     """LFM2: short convolutions beside attention."""
-    state = lfm2_state(made)
+    state = _convolution(made, own_width=made.entry.module == "lfm2")
     if made.release.has(history.SHORT_CONVOLUTION_COUNTS_DRAFTS):
         state = replace(state, counts_drafts=True)
     name = "short_conv" if made.release.has(history.SHORT_CONVOLUTION_RENAMED) else "conv"
@@ -596,6 +600,10 @@ def minimax(made: Construction) -> tuple[LayerGeometry, ...]:
 
 def bailing_v2_5(made: Construction) -> tuple[LayerGeometry, ...]:
     """Bailing 2.5: lightning attention, and latent attention at the end of every group of layers."""
+    if "use_bias" not in made.text:
+        # Its code reads the field from whatever config class the checkpoint brings; not all have it.
+        message = "'BailingHybridConfig' object has no attribute 'use_bias'"
+        raise Refused(made.architecture, message, "AttributeError", "layers")
     size = made.text.optional("layer_group_size")
     size = 1 if size is None else size
     state = linear_state(made)

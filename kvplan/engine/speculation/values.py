@@ -58,6 +58,13 @@ class Speculation:
         return bool(self.layers)
 
     @property
+    def architecture(self) -> str | None:
+        """The class of the draft's layers, None where it has none."""
+        if self.checkpoint is None or not self.layers:
+            return None
+        return next(iter(self.checkpoint.architectures), None)
+
+    @property
     def lookahead(self) -> int:
         """Positions past the target's that the draft writes (`num_lookahead_tokens`)."""
         if self.method == "dflash":

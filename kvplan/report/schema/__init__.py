@@ -122,8 +122,19 @@ class Speculation(Part):
     num_speculative_tokens: int
     draft_model: str | None
     """As it was named; null where the target holds its draft or the method needs none."""
+    draft_architecture: str | None
+    """The class of the draft's layers; null where it has none."""
     draft_cache_dtype: str | None
     """The draft's own cache dtype; null where it takes the target's."""
+
+
+class States(Part):
+    """How the states of a model with state layers are kept."""
+
+    mode: str
+    """`none`: one a request; `align`: the last ones; `all`: one for every block."""
+    block_size: int | None
+    """Tokens between two states of one request."""
 
 
 class EngineSettings(Part):
@@ -147,6 +158,8 @@ class EngineSettings(Part):
     attention_backend: str | None
     quantization: str | None
     kv_cache_layout: str | None
+    states: States | None
+    """Null for models without state layers."""
     speculation: Speculation | None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.coverage import is_covered
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
@@ -17,6 +18,8 @@ def check(plan: Plan) -> Iterator[Finding]:
     if not plan.exact and plan.layers:
         architecture = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
         general = plan.geometry is not None and plan.geometry.family == "general"
+        if plan.geometry is not None and plan.settings is not None and is_covered(plan.geometry, plan.release):
+            architecture, general = f"the draft {plan.settings.draft_architecture}", False
         why = "known by the general rule only" if general else "not among the records kvplan is tested with"
         yield Finding(
             rule=CODE,

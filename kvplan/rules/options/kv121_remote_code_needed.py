@@ -17,15 +17,19 @@ FLAG = "--trust-remote-code"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     for error in errors(plan, "remote_code"):
+        code = fact(error, "code")
+        comes_with = (
+            f"the config comes with code of its own ({code})" if code else "the config names no code of its own"
+        )
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"neither {words.release_name(plan)} nor transformers has a config class for model type "
-                f"{fact(error, 'model_type')}: the config comes with code of its own ({fact(error, 'code')})"
+                f"{fact(error, 'model_type')}: {comes_with}"
             ),
             options=(FLAG,),
-            fix=f"add {FLAG} once you trust the repository's code",
+            fix=f"add {FLAG} once you trust the repository's code" + ("" if code else ", if it has any"),
         )
 
 

@@ -16,11 +16,14 @@ FLAG = "--tensor-parallel-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
-    for error in errors(plan, "heads_not_divisible", "kv_heads_not_divisible"):
+    for error in errors(plan, "heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible"):
         size = whole(error, "tensor_parallel") or plan.launch.get("tensor_parallel_size")
         if error.code == "heads_not_divisible":
             heads = whole(error, "heads") or (plan.geometry.num_attention_heads if plan.geometry else None)
             what = "attention heads"
+        elif error.code == "state_not_divisible":
+            heads = whole(error, "size")
+            what = "state channels or heads"
         else:
             heads = whole(error, "kv_heads") or (plan.geometry.num_kv_heads if plan.geometry else None)
             what = "KV heads"
@@ -58,6 +61,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B -tp 3"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B -tp 4"),
-    claims=("heads_not_divisible", "kv_heads_not_divisible"),
+    claims=("heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible"),
     check=check,
 )
