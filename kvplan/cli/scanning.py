@@ -98,9 +98,9 @@ class Checker:
                 offline=self.question.offline,
                 hf_overrides=overrides if isinstance(overrides, Mapping) else None,
             )
+            return plan(checkpoint, launch)
         except InputError as error:
             return str(error)
-        return plan(checkpoint, launch)
 
 
 def _key(launch: Launch) -> object:
