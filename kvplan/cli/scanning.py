@@ -51,6 +51,8 @@ class Checker:
 
     question: Question
     plans: dict[object, Plan | str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Models that cannot be read, and why: each is asked for once."""
 
     def check(self, result: FileResult) -> list[ScannedLaunch | Unreadable]:
         """What comes of everything that one file holds."""
@@ -91,13 +93,18 @@ class Checker:
         from kvplan.checkpoint.load import load
         from kvplan.engine import plan
 
-        overrides = launch.get("hf_overrides")
+        model, overrides = launch.model or "", launch.get("hf_overrides")
+        known = self.missing.get(model)
+        if known is not None:
+            return known
+        given = overrides if isinstance(overrides, Mapping) else None
         try:
-            checkpoint = load(
-                launch.model or "",
-                offline=self.question.offline,
-                hf_overrides=overrides if isinstance(overrides, Mapping) else None,
-            )
+            checkpoint = load(model, offline=self.question.offline, hf_overrides=given)
+        except InputError as error:
+            if given is None:
+                self.missing[model] = str(error)
+            return str(error)
+        try:
             return plan(checkpoint, launch)
         except InputError as error:
             return str(error)

@@ -345,4 +345,7 @@ def _model(reference: str, answers: Answers) -> str | None:
         return mapped
     if reference.startswith("hf://"):
         return reference.removeprefix("hf://")
-    return None if _ELSEWHERE.match(reference) or not reference.strip() else reference
+    # `-` would be standard input to kvplan, and a way up the directories a file of this machine.
+    if not reference.strip() or reference == "-" or ".." in reference.split("/") or _ELSEWHERE.match(reference):
+        return None
+    return reference
