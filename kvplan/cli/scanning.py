@@ -51,6 +51,8 @@ class Checker:
 
     question: Question
     plans: dict[object, Plan | str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    """Models that cannot be read, and why: each is asked for once."""
 
     def check(self, result: FileResult) -> list[ScannedLaunch | Unreadable]:
         """What comes of everything that one file holds."""
@@ -91,16 +93,21 @@ class Checker:
         from kvplan.checkpoint.load import load
         from kvplan.engine import plan
 
-        overrides = launch.get("hf_overrides")
+        model, overrides = launch.model or "", launch.get("hf_overrides")
+        known = self.missing.get(model)
+        if known is not None:
+            return known
+        given = overrides if isinstance(overrides, Mapping) else None
         try:
-            checkpoint = load(
-                launch.model or "",
-                offline=self.question.offline,
-                hf_overrides=overrides if isinstance(overrides, Mapping) else None,
-            )
+            checkpoint = load(model, offline=self.question.offline, hf_overrides=given)
+        except InputError as error:
+            if given is None:
+                self.missing[model] = str(error)
+            return str(error)
+        try:
+            return plan(checkpoint, launch)
         except InputError as error:
             return str(error)
-        return plan(checkpoint, launch)
 
 
 def _key(launch: Launch) -> object:
@@ -113,6 +120,7 @@ def _key(launch: Launch) -> object:
         tuple(sorted(launch.environment.items())),
         tuple((refusal.option, refusal.message, refusal.exception) for refusal in launch.refusals),
         launch.available_kv_memory,
+        launch.offline,
     )
 
 
@@ -197,24 +205,45 @@ _ROLE_WORD = re.compile(r"[-_./ ]*(?:prefill|decode)(?:er|r)?(?:[-_./ ]?worker)?
 def with_pairs(told: Sequence[ScannedLaunch | Unreadable], question: Question) -> Sequence[ScannedLaunch | Unreadable]:
     """The same, with what is wrong between prefill and decode of one model added to decode's findings.
 
-    They belong together when they stand in one file and have one name but for the role; without such names, when
-    the file has one model only for them.
+    They belong together when they have one name but for the role and stand in one file, or in files of one
+    directory of which each holds one of the roles only.
     """
-    groups: dict[tuple[str, str, str], list[int]] = {}
-    for index, one in enumerate(told):
-        if isinstance(one, ScannedLaunch) and _role(one) is not None:
-            plan, around = one.report.plan, one.found.around
-            stem = _ROLE_WORD.sub("", around.name).lower()
-            groups.setdefault((one.found.location.file, plan.checkpoint.name, stem), []).append(index)
-    result = list(told)
-    for indices in groups.values():
-        members = [one for one in (told[index] for index in indices) if isinstance(one, ScannedLaunch)]
-        fillers = [one for one in members if _role(one) == "prefill"]
-        for index in indices:
-            reader = told[index]
-            if isinstance(reader, ScannedLaunch) and _role(reader) == "decode" and fillers:
-                result[index] = _paired(reader, fillers, question)
+    members = [one for one in told if isinstance(one, ScannedLaunch) and _role(one) is not None]
+    by_file = _grouped(members, _in_file)
+    alone = [one for group in by_file.values() if len({_role(member) for member in group}) == 1 for one in group]
+    by_directory = _grouped(alone, _in_directory)
+    result: list[ScannedLaunch | Unreadable] = []
+    for one in told:
+        if isinstance(one, ScannedLaunch) and _role(one) == "decode":
+            beside = [*by_file[_in_file(one)], *by_directory.get(_in_directory(one), ())]
+            fillers = [other for other in beside if _role(other) == "prefill"]
+            result.append(_paired(one, fillers, question))
+        else:
+            result.append(one)
     return result
+
+
+Group = tuple[str, str, str]
+"""Where it stands, its model, and its name without the role."""
+
+
+def _grouped(
+    launches: Iterable[ScannedLaunch], key: Callable[[ScannedLaunch], Group]
+) -> dict[Group, list[ScannedLaunch]]:
+    groups: dict[Group, list[ScannedLaunch]] = {}
+    for launch in launches:
+        groups.setdefault(key(launch), []).append(launch)
+    return groups
+
+
+def _in_file(launch: ScannedLaunch) -> Group:
+    stem = _ROLE_WORD.sub("", launch.found.around.name).lower()
+    return launch.found.location.file, launch.report.plan.checkpoint.name, stem
+
+
+def _in_directory(launch: ScannedLaunch) -> Group:
+    file, model, stem = _in_file(launch)
+    return str(Path(file).parent), model, stem
 
 
 def _role(launch: ScannedLaunch) -> str | None:

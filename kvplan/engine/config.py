@@ -468,11 +468,13 @@ def _batch_cause(launch: Launch, hardware: Hardware) -> str:
 
 
 def _batch_sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[int, int]:
-    """(max_num_batched_tokens, max_num_seqs) of the API server: defaults by GPU memory, capped by each other."""
+    """(max_num_batched_tokens, max_num_seqs): defaults by GPU memory and by who starts the engine, capped by each
+    other."""
     release = launch.release
     tier = _large_gpu_tier(launch.hardware, release)
     asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
-    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else (2048, 8192, 16384)[tier]
+    usual = (8192, 16384, 16384) if launch.offline else (2048, 8192, 16384)
+    default = BATCHED_DP_TOKENS if _batched_dp_moe(launch) else usual[tier]
     tokens = int(asked_tokens) if asked_tokens is not None else default
     seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
     chunked = _value(launch, "enable_chunked_prefill")

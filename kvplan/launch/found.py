@@ -53,6 +53,8 @@ class FoundLaunch:
     """What stands behind `vllm serve` or the module's name."""
     location: Location
     around: Surroundings
+    offline: bool = False
+    """Whether Python's `LLM(…)` starts the engine rather than the server."""
     wrapper: str | None = None
     """A program with a larger command line that hands these words on to vLLM (`dynamo.vllm`)."""
 

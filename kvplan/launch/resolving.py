@@ -87,7 +87,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     if model is None:
         return _unreadable(found, _ask_for_path(launch.model or ""))
     placed = tuple(_placed(remark, environment) for remark in launch.remarks)
-    return replace(launch, model=model, remarks=(*placed, *remarks, *more))
+    return replace(launch, model=model, offline=found.offline, remarks=(*placed, *remarks, *more))
 
 
 def _unreadable(found: FoundLaunch, reason: str, location: Location | None = None) -> Unreadable:
@@ -345,4 +345,7 @@ def _model(reference: str, answers: Answers) -> str | None:
         return mapped
     if reference.startswith("hf://"):
         return reference.removeprefix("hf://")
-    return None if _ELSEWHERE.match(reference) or not reference.strip() else reference
+    # `-` would be standard input to kvplan, and a way up the directories a file of this machine.
+    if not reference.strip() or reference == "-" or ".." in reference.split("/") or _ELSEWHERE.match(reference):
+        return None
+    return reference

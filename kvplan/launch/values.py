@@ -107,6 +107,8 @@ class Launch:
     """Bytes per GPU left for the cache, where the operator knows them."""
     literal: bool = False
     """Whether the options came from a literal vLLM command line."""
+    offline: bool = False
+    """Whether Python's `LLM(…)` starts the engine, which takes more tokens a batch than the server by default."""
 
     def get(self, name: str) -> Any:
         """The value somebody gave for option `name` (underscores), or None."""

@@ -119,6 +119,14 @@ def test_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(report["launches"]) == 1
 
 
+@pytest.mark.parametrize("model", ["-", "a/../../etc", "/etc", "~/x", "s3://bucket/x", "''"])
+def test_no_model_is_read_from_this_machine(model: str, tmp_path: Path) -> None:
+    (tmp_path / "x.sh").write_text(f"vllm serve {model}\n")
+    result = CliRunner().invoke(main, ["scan", "--format", "json", str(tmp_path)], input="{}")
+    (one,) = json.loads(result.stdout)["unreadable"]
+    assert "--model-map" in one["reason"]
+
+
 def test_a_path_that_is_not_there() -> None:
     result = CliRunner().invoke(main, ["scan", "--offline", "/no/such/path"])
     assert result.exit_code == 2

@@ -397,6 +397,27 @@ def test_docker_behind_another_program() -> None:
     assert (words(launch), launch.around.release) == (["--model", "a"], "0.25.1")
 
 
+def test_slurm_directives() -> None:
+    script = (
+        "#!/bin/bash\n#SBATCH --nodes=1 --time=1\n#SBATCH --gres=gpu:h100:4\n"
+        "srun --container-image=vllm/vllm-openai:v0.25.1 vllm serve a\n"
+    )
+    around = launch_in(script, "x.sbatch").around
+    assert around.gpu is not None
+    assert (around.gpu.name, around.count, around.release) == ("h100", 4, "0.25.1")
+
+
+def test_arguments_that_a_format_calls_the_command() -> None:
+    launch = launch_in("name: v\nimage: vllm/vllm-openai:v0.25.1\ncommand: --model a --max-model-len 10\n")
+    assert words(launch) == ["--model", "a", "--max-model-len", "10"]
+
+
+def test_a_program_of_ones_own_in_a_vllm_image_is_named() -> None:
+    (found,) = found_in("name: v\nimage: vllm/vllm-openai:v0.25.1\ncommand: [/app/server, --fast]\n").found
+    assert isinstance(found, Unreadable)
+    assert "/app/server" in found.reason
+
+
 def test_library_code_is_no_launch() -> None:
     code = "from vllm import LLM\ndef make(model, size):\n    return LLM(model=model, tensor_parallel_size=size)\n"
     assert found_in(code, "x.py").found == ()

@@ -145,6 +145,15 @@ def test_prefill_and_decode_must_agree(
     assert [finding["rule"] for finding in second["findings"]] == rules
 
 
+def test_a_pair_in_two_files_of_one_directory(tmp_path: Path) -> None:
+    (tmp_path / "decode.yaml").write_text(PAIR.format(role="oss-decode", tag="v0.33.0", args=""))
+    (tmp_path / "prefill.yaml").write_text(PAIR.format(role="oss-prefill", tag="v0.32.0", args=""))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "prefill.yaml").write_text(PAIR.format(role="oss-prefill", tag="v0.30.0", args=""))
+    findings = [launch["findings"] for launch in told("--select", "KV7", str(tmp_path))["launches"]]
+    assert [[finding["rule"] for finding in found] for found in findings] == [["KV701"], [], []]
+
+
 def test_launches_of_different_models_are_no_pair(tmp_path: Path) -> None:
     text = PAIR.format(role="a-prefill", tag="v0.33.0", args="")
     text += PAIR.format(role="b-decode", tag="v0.32.0", args="").replace("gpt-oss-120b", "gpt-oss-20b")
@@ -183,3 +192,13 @@ def test_devices_that_are_visible(tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text("CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B -tp 4\n")
     (launch,) = told("--gpu", "h200:8", str(tmp_path))["launches"]
     assert launch["startup"]["error"]["code"] == "too_few_gpus"
+
+
+def test_the_llm_class_takes_larger_batches(tmp_path: Path) -> None:
+    """16,384 tokens a batch on a GPU of 70 GiB and more, where the server takes 8,192."""
+    (tmp_path / "x.py").write_text(
+        "from vllm import LLM, EngineArgs\nLLM('Qwen/Qwen3-32B')\nEngineArgs('Qwen/Qwen3-32B')\n"
+    )
+    llm, args = told("--gpu", "h200", str(tmp_path))["launches"]
+    assert llm["settings"]["max_num_batched_tokens"] == 16384
+    assert args["settings"]["max_num_batched_tokens"] == 8192

@@ -76,8 +76,9 @@ def command(
 ) -> int:
     """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
 
-    Kubernetes manifests, shell scripts, Dockerfiles, compose files and vLLM's own `--config` files are read. The
-    release, the GPU and the model come from the files; the options here answer what the files leave open.
+    Kubernetes manifests and the resources and chart values of serving stacks, shell scripts, Dockerfiles, compose
+    files, systemd units, Markdown, Python, recipes and vLLM's own `--config` files are read. The release, the GPU and
+    the model come from the files; the options here answer what the files leave open.
     """
     from kvplan.cli.scanning import Question, scan
     from kvplan.launch.environment import parse_assignments

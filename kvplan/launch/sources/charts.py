@@ -11,7 +11,7 @@ from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import containers, gpus, typed
 from kvplan.launch.sources.commands import Container, Reader, container_launches
 from kvplan.launch.sources.typed import Beside
-from kvplan.launch.sources.yamlfile import Mapping, Node
+from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar
 from kvplan.launch.values import Hardware
 
 _CONFIG = (
@@ -80,8 +80,8 @@ def _selector_terms(spec: Mapping) -> Hardware | None:
         if isinstance(term, Mapping):
             for expression in term.items("matchExpressions"):
                 values = expression.items("values") if isinstance(expression, Mapping) else ()
-                if values and isinstance(expression, Mapping):
-                    found = gpus.named_by(expression.text("key"), getattr(values[0], "text", ""))
+                if values and isinstance(expression, Mapping) and isinstance(values[0], Scalar):
+                    found = gpus.named_by(expression.text("key"), values[0].text)
                     if found is not None:
                         return found
     return None
@@ -159,7 +159,7 @@ def _accelerator(node: Mapping) -> Hardware | None:
     if types is None:
         return None
     for value in types.items("labelValues"):
-        found = gpus.named_by(types.text("labelKey"), getattr(value, "text", ""))
+        found = gpus.named_by(types.text("labelKey"), value.text) if isinstance(value, Scalar) else None
         if found is not None:
             return found
     return None

@@ -285,6 +285,10 @@ class Reader:
         for word in before:
             # `uv run --with vllm==0.25.1 vllm serve`
             pinned = images.required(word.text)
+            flag, _, value = word.text.partition("=")
+            if flag == "--container-image":
+                # Slurm's containers.
+                pinned = images.read(value.replace("#", "/")).release or pinned
             if pinned is not None:
                 around = replace(around, release=pinned, release_reason="")
         first = before[0] if before and PurePosixPath(before[0].text).name != "env" else at
@@ -397,6 +401,11 @@ def container_launches(reader: Reader, container: Container) -> Iterator[Found]:
     if container.command is None:
         yield from _at_entry_point(inner, container, image)
         return
+    if container.command[:1] and container.command[0].text.startswith("-") and image.serves:
+        # Formats after Docker's fashion call the arguments the command.
+        whole = replace(container, command=None, arguments=(*container.command, *container.arguments))
+        yield from _at_entry_point(inner, whole, image)
+        return
     words = (*container.command, *container.arguments)
     found = list(inner.words(words))
     yield from found
@@ -442,34 +451,32 @@ def _at_entry_point(reader: Reader, container: Container, image: images.Image) -
 def _unfollowed(words: Sequence[Passage]) -> str | None:
     """Why the command of a vLLM image cannot be followed, None where it plainly starts something else."""
     program = PurePosixPath(words[0].text).name
+    given = [word.text for word in words[1:] if not word.text.startswith("-")]
     if words[0].unknown:
         return f"the command depends on {words[0].unknown[0][1]}"
-    if program in _IDLE or program in _TALKERS:
+    if program in _IDLE or program in _TALKERS or program == "vllm":
         return None
     if program in _SHELLS:
-        texts = [word.text for word in words[1:] if not word.text.startswith("-")]
-        if not texts:
-            return None
-        if "-c" in {word.text[-2:] for word in words[1:2]} or any(
-            word.text.startswith("-") and word.text.endswith("c") for word in words[1:3]
-        ):
-            pieces = [PurePosixPath(piece) for piece in texts[0].split()]
-            if any(piece.suffix in (".sh", ".py", ".bash") and piece.name not in _NODE_SCRIPTS for piece in pieces):
-                return f"the command runs a script that is not at hand: {_brief(texts[0])}"
-            return None
-        return f"the command runs a script that is not at hand: {_brief(texts[0])}"
-    if program == "vllm":
-        return None
+        return _unfollowed_shell(words, given)
     if _PYTHON.fullmatch(program):
-        rest = [word.text for word in words[1:] if not word.text.startswith("-")]
-        if rest and rest[0].startswith("dynamo."):
-            return None
-        if any(word.text == "-c" for word in words[1:3]) and not any("vllm" in text for text in rest):
-            return None
-        return f"the command runs Python code that is not at hand: {_brief(rest[0])}" if rest else None
-    if program.endswith((".sh", ".py", ".bash")) or "entrypoint" in program:
-        return f"the command runs a script that is not at hand: {_brief(words[0].text)}"
-    return None
+        other = not given or given[0].startswith("dynamo.") or (_is_text(words) and "vllm" not in given[0])
+        return None if other else f"the command runs Python code that is not at hand: {_brief(given[0])}"
+    return f"the command starts {_brief(words[0].text)}, which is not at hand"
+
+
+def _unfollowed_shell(words: Sequence[Passage], given: Sequence[str]) -> str | None:
+    if not given:
+        return None
+    if not _is_text(words):
+        return f"the command runs a script that is not at hand: {_brief(given[0])}"
+    pieces = [PurePosixPath(piece.strip(";&'\"")) for piece in given[0].split()]
+    runs = [piece for piece in pieces if piece.suffix in (".sh", ".py", ".bash") and piece.name not in _NODE_SCRIPTS]
+    return f"the command runs a script that is not at hand: {_brief(given[0])}" if runs else None
+
+
+def _is_text(words: Sequence[Passage]) -> bool:
+    """Whether the program is given its code as a word (`-c`, `-lc`)."""
+    return any(word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text for word in words[1:3])
 
 
 def _brief(text: str) -> str:

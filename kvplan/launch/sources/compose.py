@@ -13,7 +13,7 @@ from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import containers
 from kvplan.launch.sources.commands import Container, Reader, container_launches
 from kvplan.launch.sources.kubernetes import role_of
-from kvplan.launch.sources.shelltext import Script
+from kvplan.launch.sources.shelltext import Command, Script
 from kvplan.launch.sources.typed import Beside
 from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
 
@@ -148,7 +148,7 @@ def _words(node: Node | None, known: Dictionary[str, str]) -> tuple[Passage, ...
     marked = {name for _, name in passage.unknown}
     found: list[Passage] = []
     for command in Script().commands(divided):
-        for word in getattr(command, "words", ()):
+        for word in command.words if isinstance(command, Command) else ():
             left = tuple((offset, name) for offset, name in word.unknown if name in marked)
             found.append(Passage(word.text, word.file, word.runs, left))
     return tuple(found)

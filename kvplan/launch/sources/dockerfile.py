@@ -64,8 +64,8 @@ def launches(source: Source, reader: Reader) -> Iterator[Found]:
 
 def _line_starts(text: str) -> list[int]:
     starts = [0]
-    for line in text.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
+    for line in text.split("\n"):
+        starts.append(min(starts[-1] + len(line) + 1, len(text)))
     return starts
 
 

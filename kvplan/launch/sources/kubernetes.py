@@ -15,7 +15,7 @@ from kvplan.launch.found import Found, Surroundings
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources import containers, images
 from kvplan.launch.sources.commands import MARKER, Container, Reader, container_launches, surely_vllm
-from kvplan.launch.sources.shelltext import Script
+from kvplan.launch.sources.shelltext import Command, Script
 from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar, Sequence
 
 _ROLE = re.compile(r"(?:^|[^a-z])(prefill|decode)(?:$|er|r|[^a-z]|worker)", re.IGNORECASE)
@@ -214,7 +214,7 @@ def _of_text(node: Scalar, environment: dict[str, Passage]) -> tuple[Passage, ..
         return (*shell, passage)
     found: list[Passage] = []
     for command in Script(dict(environment)).commands(passage):
-        found += getattr(command, "words", ())
+        found += command.words if isinstance(command, Command) else ()
     return tuple(found)
 
 

@@ -41,10 +41,10 @@ def launches(source: Source, reader: Reader, read: Readers) -> Iterator[Found]:
     """The launches of every fenced block; `read` reads a text of a given kind."""
     from markdown_it import MarkdownIt
 
-    lines = source.text.splitlines(keepends=True)
+    lines = source.text.split("\n")
     starts = [0]
     for line in lines:
-        starts.append(starts[-1] + len(line))
+        starts.append(starts[-1] + len(line) + 1)
     for token in MarkdownIt("commonmark").disable("inline").parse(source.text):
         if token.type != "fence" or token.map is None:
             continue
@@ -66,12 +66,11 @@ def _content(source: Source, content: str, lines: list[str], starts: list[int], 
     """The block's text: what stands behind the indent of its lines."""
     pairs: list[tuple[int, int]] = []
     inner = 0
-    for number, line in enumerate(content.splitlines(keepends=True), first):
-        if number >= len(lines):
+    for number, line in enumerate(content.split("\n"), first):
+        if number >= len(lines) or inner >= len(content):
             break
-        written = lines[number].rstrip("\n")
-        pairs.append((inner, starts[number] + max(len(written) - len(line.rstrip("\n")), 0)))
-        inner += len(line)
+        pairs.append((inner, starts[number] + max(len(lines[number]) - len(line), 0)))
+        inner += len(line) + 1
     return source.scattered(content, pairs)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import json
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,7 +26,10 @@ def launches(source: Source, reader: Reader) -> Iterator[Found]:
     if "LLM" not in source.text and "EngineArgs" not in source.text and not MARKER.search(source.text):
         return
     try:
-        tree = ast.parse(source.text)
+        with warnings.catch_warnings():
+            # What the compiler thinks of the code is its author's business.
+            warnings.simplefilter("ignore")
+            tree = ast.parse(source.text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if MARKER.search(source.text) or "from vllm" in source.text:
             line = getattr(error, "lineno", None)
@@ -167,6 +171,7 @@ def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found
         entry=Entry.SERVE,
         words=(*words, *options),
         location=module.at(call).location,
+        offline=name == "LLM",
         around=around,
     )
 

@@ -11,7 +11,7 @@ from kvplan.launch.passages import Passage
 from kvplan.launch.sources import containers, gpus, images, typed
 from kvplan.launch.sources.commands import Reader
 from kvplan.launch.sources.typed import Beside
-from kvplan.launch.sources.yamlfile import Mapping, Node
+from kvplan.launch.sources.yamlfile import Mapping, Node, Scalar
 from kvplan.launch.values import Hardware
 
 _FAMILIES = {7: "volta", 8: "ampere", 9: "hopper", 10: "blackwell", 12: "blackwell"}
@@ -70,7 +70,7 @@ def _launch(document: Mapping, name: str, variant: Mapping, gpu: Hardware | None
         if block is not None:
             words += containers.words(block.get("extra_args"))
             environment |= containers.environment(block.get("extra_env"))
-    optional = {node.text for node in document.items("opt_in_features") if hasattr(node, "text")}
+    optional = {node.text for node in document.items("opt_in_features") if isinstance(node, Scalar)}
     features = document.mapping("features")
     for feature, (_, body) in ({} if features is None else features.pairs).items():
         if feature not in optional and isinstance(body, Mapping):

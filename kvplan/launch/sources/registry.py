@@ -19,6 +19,7 @@ from kvplan.launch.sources import (
     ray,
     recipes,
     skypilot,
+    slurm,
 )
 from kvplan.launch.sources.commands import ConfigMaps, Reader
 from kvplan.launch.sources.typed import Beside
@@ -100,6 +101,7 @@ def _nested_yaml(base: Path | None, reader: Reader) -> Callable[[Passage], Itera
 
 def _shell(source: Source, reader: Reader, base: Path | None) -> Iterator[Found]:
     around = reader.around if reader.around.kind == "Markdown" else replace(reader.around, kind="shell")
+    around = slurm.directed(source.text, around)
     reader = replace(reader, around=around, nested_yaml=_nested_yaml(base, reader))
     yield from reader.shell(source.passage())
 

@@ -41,7 +41,7 @@ def launches(source: Source, reader: Reader) -> Iterator[Found]:
 def _settings(source: Source) -> Iterator[tuple[str, Passage]]:
     """The assignments of a unit file, with continued lines."""
     offset = 0
-    lines = source.text.splitlines(keepends=True)
+    lines = [f"{line}\n" for line in source.text.split("\n")]
     index = 0
     while index < len(lines):
         start, line = offset, lines[index]
