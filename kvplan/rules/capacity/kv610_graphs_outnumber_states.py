@@ -40,8 +40,8 @@ RULE = Rule(
     explanation=(
         "In a decode step every sequence of a model with Mamba or linear attention layers works on a state of its own, "
         "and each state takes a cache block. vLLM captures whole decode steps as CUDA graphs, for up to "
-        "`--max-num-seqs` sequences, and from 0.20.2 on stops, once the cache is planned, if there are fewer blocks. Earlier releases "
-        "captured fewer sizes.\n\n"
+        "`--max-num-seqs` sequences, and from 0.20.2 on stops, once the cache is planned, if there are fewer blocks. "
+        "Earlier releases captured fewer sizes.\n\n"
         "The default of `--max-num-seqs` is 1,024 on large GPUs: lower it to what the pool holds, or give the cache "
         "more memory. Without full graphs (`--enforce-eager`, `-cc.cudagraph_mode=PIECEWISE`) the check does not run."
     ),
