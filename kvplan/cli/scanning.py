@@ -12,8 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kvplan.checkpoint.additions import Additions
 from kvplan.errors import InputError
 from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.globs import Globs
 from kvplan.launch.passages import Passage
 from kvplan.launch.resolving import Answers, resolved
 from kvplan.launch.scanning import (
@@ -28,6 +30,7 @@ from kvplan.launch.scanning import (
 )
 from kvplan.report.scanvalues import ScannedLaunch, ScanReport
 from kvplan.report.values import make
+from kvplan.rules.values import Severity
 
 if TYPE_CHECKING:
     from kvplan.engine.values import Plan
@@ -43,6 +46,22 @@ class Question:
     offline: bool = False
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    """The severities that the operator gives to rules, by code."""
+    additions: Additions = field(default_factory=Additions)
+    """Models of the project's own."""
+    include: Globs | None = None
+    """The only files of directories that are looked at; a file given by name is looked at all the same."""
+    exclude: Globs | None = None
+    """Files that are never looked at, given by name or not."""
+
+    def wants(self, file: str) -> bool:
+        """Whether a file is looked at."""
+        if file == "<stdin>":
+            return True
+        if self.exclude is not None and self.exclude.match(file):
+            return False
+        return self.include is None or file in self.paths or self.include.match(file)
 
 
 @dataclass(slots=True)
@@ -66,7 +85,7 @@ class Checker:
         return told
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
-        from kvplan.rules import run
+        from kvplan.rules import regraded, run
 
         plan = self._plan(launch)
         if isinstance(plan, str):
@@ -76,7 +95,7 @@ class Checker:
         select, ignore = self.question.select or None, self.question.ignore or None
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
-            for finding in run(plan, select=select, ignore=ignore)
+            for finding in regraded(run(plan, select=select, ignore=ignore), self.question.severities)
         ]
         dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
         return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed))
@@ -99,7 +118,7 @@ class Checker:
             return known
         given = overrides if isinstance(overrides, Mapping) else None
         try:
-            checkpoint = load(model, offline=self.question.offline, hf_overrides=given)
+            checkpoint = load(self.question.additions.resolve(model), offline=self.question.offline, hf_overrides=given)
         except InputError as error:
             if given is None:
                 self.missing[model] = str(error)
@@ -131,7 +150,9 @@ def scan(
     checker = Checker(question)
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
-    found = list(candidates(question.paths))
+    found = [
+        one for one in candidates(question.paths) if question.wants(one.file if isinstance(one, Unreadable) else one[0])
+    ]
     maps = _config_maps(found)
     for candidate in found:
         if isinstance(candidate, Unreadable):
@@ -255,16 +276,19 @@ def _role(launch: ScannedLaunch) -> str | None:
 
 
 def _paired(reader: ScannedLaunch, fillers: Sequence[ScannedLaunch], question: Question) -> ScannedLaunch:
-    from kvplan.rules import run_pair
+    from kvplan.rules import regraded, run_pair
 
     more = [
         finding if finding.location is not None else replace(finding, location=reader.found.location)
         for filler in fillers
-        for finding in run_pair(
-            filler.report.plan,
-            reader.report.plan,
-            select=question.select or None,
-            ignore=question.ignore or None,
+        for finding in regraded(
+            run_pair(
+                filler.report.plan,
+                reader.report.plan,
+                select=question.select or None,
+                ignore=question.ignore or None,
+            ),
+            question.severities,
         )
     ]
     if not more:

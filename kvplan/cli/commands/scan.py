@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import click
 
-from kvplan.cli.options import codes, rule_options, threshold_option
+from kvplan.cli.configured import announce, settings_of
+from kvplan.cli.options import codes, rule_options, settings_options, threshold_option
 from kvplan.cli.output import canvas, write
 
 _PATIENCE = 2.0
@@ -59,7 +60,11 @@ What cannot be followed counts as a warning.
     help="How the result is told.",
 )
 @click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@settings_options
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     paths: tuple[str, ...],
     model_map: tuple[str, ...],
     vllm_version: str | None,
@@ -89,6 +94,8 @@ def command(
     from kvplan.report import scanjson, scantext
     from kvplan.rules.values import Severity
 
+    settings = settings_of(ctx)
+    announce(ctx)
     answers = Answers(
         release=None if vllm_version is None else resolve(vllm_version).name,
         gpu=None if gpu is None else parse_gpu(gpu),
@@ -96,9 +103,19 @@ def command(
             None if available_kv_memory is None else parse_size(available_kv_memory, "--available-kv-memory")
         ),
         environment=parse_assignments(env),
-        models=parse_model_map(model_map),
+        models={**settings.additions.models, **parse_model_map(model_map)},
     )
-    question = Question(paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore))
+    question = Question(
+        paths=paths,
+        answers=answers,
+        offline=offline,
+        select=codes(select),
+        ignore=codes(ignore),
+        severities=settings.severities,
+        additions=settings.additions,
+        include=settings.include,
+        exclude=settings.exclude,
+    )
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
     if format_name == "json":
         write(scanjson.render(report), output)
