@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,5 +62,9 @@ def announce(ctx: click.Context) -> None:
     ]
     if settings.severities and "select" in ctx.params:
         used.append("severity")
+    today = date.today()
+    for entry in settings.suppressions:
+        if entry.expired(today):
+            click.echo(f"kvplan: {entry.where} ({entry.rule}) expired on {entry.expires} and has no effect", err=True)
     if used:
         click.echo(f"kvplan: {settings.file} gives {', '.join(used)} (--isolated leaves it out)", err=True)

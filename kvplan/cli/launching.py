@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -124,16 +125,22 @@ def _draft_of(launch: Launch, target: str, question: Asked) -> Checkpoint | None
 
 
 def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:
-    """The report on `plan` with the findings that --select and --ignore leave."""
-    from kvplan.report.values import make
+    """The report on `plan` with the findings that --select, --ignore and the settings file leave."""
+    from kvplan.report.values import make, without
     from kvplan.rules import regraded, run
+    from kvplan.rules.suppression import Origin, by_entries, divide
 
     select = codes(ctx.params.get("select", ())) or None
-    ignore = codes(ctx.params.get("ignore", ())) or None
-    findings = regraded(run(plan, select=select, ignore=ignore), settings_of(ctx).severities)
+    everything = ctx.params.get("no_ignore", False)
+    ignore = None if everything else codes(ctx.params.get("ignore", ())) or None
+    settings = settings_of(ctx)
+    findings = regraded(run(plan, select=select, ignore=ignore), settings.severities)
     # A failing start-up whose findings were left out on purpose does not count; one that no rule explains does.
     dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
-    return make(plan, findings, failure_dismissed=dismissed, **shape)
+    report = make(plan, findings, failure_dismissed=dismissed, **shape)
+    entries = () if everything else settings.suppressions
+    origin = Origin(model=plan.launch.model or "", name=plan.checkpoint.name)
+    return without(report, *divide(report.findings, origin, (by_entries(entries, date.today()),)))
 
 
 def tell(ctx: click.Context, report: Report) -> None:

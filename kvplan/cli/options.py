@@ -88,6 +88,11 @@ _RULES = (
         help="Only these rules: codes, beginnings of codes or names (KV2,KV301).",
     ),
     click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
+    click.option(
+        "--no-ignore",
+        is_flag=True,
+        help="Show all: leave no rule out, and let no comment, settings entry or baseline suppress a finding.",
+    ),
 )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -28,8 +29,12 @@ from kvplan.launch.scanning import (
     launches,
     read,
 )
+from kvplan.launch.values import Remark
 from kvplan.report.scanvalues import ScannedLaunch, ScanReport
-from kvplan.report.values import make
+from kvplan.report.values import make, without
+from kvplan.rules.comments import Unusable, comments
+from kvplan.rules.limits.kv911_suppression_unusable import REMARK
+from kvplan.rules.suppression import Comment, Entry, Judge, Known, by_comments, by_entries, divide
 from kvplan.rules.values import Severity
 
 if TYPE_CHECKING:
@@ -54,6 +59,12 @@ class Question:
     """The only files of directories that are looked at; a file given by name is looked at all the same."""
     exclude: Globs | None = None
     """Files that are never looked at, given by name or not."""
+    suppressing: bool = True
+    """Whether comments and entries suppress findings."""
+    entries: tuple[Entry, ...] = ()
+    """What the settings file suppresses."""
+    known: Known | None = None
+    """What a baseline suppresses."""
 
     def wants(self, file: str) -> bool:
         """Whether a file is looked at."""
@@ -72,16 +83,23 @@ class Checker:
     plans: dict[object, Plan | str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     """Models that cannot be read, and why: each is asked for once."""
+    comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
+    """The comments of the files read so far that suppress findings."""
 
-    def check(self, result: FileResult) -> list[ScannedLaunch | Unreadable]:
-        """What comes of everything that one file holds."""
+    def check(self, result: FileResult, unusable: Sequence[Unusable] = ()) -> list[ScannedLaunch | Unreadable]:
+        """What comes of everything that one file holds, and of its comments that are no use."""
+        remarks = _remarks(result, unusable)
         told: list[ScannedLaunch | Unreadable] = []
         for found in result.found:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
             launch = resolved(found, self.question.answers, result.base)
-            told.append(launch if isinstance(launch, Unreadable) else self._checked(found, launch))
+            if isinstance(launch, Unreadable):
+                told.append(launch)
+                continue
+            launch = replace(launch, remarks=(*launch.remarks, *remarks.get(id(found), ())))
+            told.append(self._checked(found, launch))
         return told
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
@@ -129,6 +147,17 @@ class Checker:
             return str(error)
 
 
+def _remarks(result: FileResult, unusable: Sequence[Unusable]) -> dict[int, list[Remark]]:
+    """Comments that are no use, told with the first launch that stands behind them in their file, or the last."""
+    told: dict[int, list[Remark]] = {}
+    launches = [one for one in result.found if isinstance(one, FoundLaunch) and one.location.file == result.name]
+    for comment in unusable if launches else ():
+        behind = (one for one in launches if one.location.line >= comment.place.line)
+        launch = next(behind, launches[-1])
+        told.setdefault(id(launch), []).append(Remark(REMARK, "", comment.reason, comment.place))
+    return told
+
+
 def _key(launch: Launch) -> object:
     """Everything about a launch that its plan depends on: all but where things are written."""
     return (
@@ -162,7 +191,18 @@ def scan(
         told += checked(checker, candidate, stdin, maps)
         if progress is not None:
             progress(files, len(told))
-    return report_of(with_pairs(_once(told), question), files)
+    return report_of([_judged(one, checker) for one in with_pairs(_once(told), question)], files)
+
+
+def _judged(one: ScannedLaunch | Unreadable, checker: Checker) -> ScannedLaunch | Unreadable:
+    """A launch without the findings that comments, settings and baseline suppress, in this order."""
+    question = checker.question
+    if isinstance(one, Unreadable) or not question.suppressing:
+        return one
+    judges: list[Judge] = [by_comments(checker.comments), by_entries(question.entries, date.today())]
+    if question.known is not None:
+        judges.append(question.known.judge)
+    return replace(one, report=without(one.report, *divide(one.report.findings, one.origin, judges)))
 
 
 def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
@@ -207,8 +247,10 @@ def checked(
         return ()
     if isinstance(text, Unreadable):
         return (text,)
+    usable, unusable = comments(text.source.name, text.source.text)
+    checker.comments[text.source.name] = usable
     beside = (maps or {}).get(path.parent) if path is not None else None
-    return checker.check(launches(text, checker.question.answers, beside))
+    return checker.check(launches(text, checker.question.answers, beside), unusable)
 
 
 def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanReport:

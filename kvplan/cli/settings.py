@@ -7,6 +7,7 @@ that the options go to, down to the rules, and no other room reads them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,13 +17,17 @@ from kvplan.checkpoint.additions import Additions
 from kvplan.cli.tables import Table
 from kvplan.errors import InputError
 from kvplan.launch.globs import Globs, any_of
+from kvplan.rules.suppression import Entry
 from kvplan.rules.values import Severity
 
 NAMES = (".kvplan.toml", "kvplan.toml", "pyproject.toml")
 """In a directory with several, the first that speaks of kvplan holds."""
 
 _PYPROJECT = NAMES[2]
-_KEYS = ("vllm-version", "gpu", "available-kv-memory", "select", "ignore", "fail-on", "severity", "catalog", "scan")
+_KEYS = (
+    *("vllm-version", "gpu", "available-kv-memory", "select", "ignore", "fail-on"),
+    *("severity", "catalog", "scan", "suppress"),
+)
 _MEANT = {"release": "vllm-version", "version": "vllm-version", "memory": "available-kv-memory", "models": "catalog"}
 """Keys that somebody may expect, and what they are called."""
 
@@ -46,6 +51,7 @@ class Settings:
     """The only files of directories that are scanned."""
     exclude: Globs | None = None
     """Files that are never scanned."""
+    suppressions: tuple[Entry, ...] = ()
 
 
 def find(start: Path) -> Path | None:
@@ -118,7 +124,32 @@ def _settings(table: Table, base: Path) -> Settings:
         additions=_additions(table.table("catalog"), base),
         include=_globs(scan, "include", base),
         exclude=_globs(scan, "exclude", base),
+        suppressions=tuple(_entry(entry, base) for entry in table.tables("suppress")),
     )
+
+
+def _entry(table: Table, base: Path) -> Entry:
+    from kvplan.rules import get
+
+    table.only(("rule", "path", "model", "reason", "expires"))
+    rule, reason = table.text("rule", "KV203"), table.text("reason", "why this is all right")
+    if rule is None:
+        raise table.problem("rule", 'is missing: write rule = "KV203"')
+    try:
+        code = get(rule).code
+    except InputError as error:
+        raise table.problem("rule", str(error)) from None
+    if reason is None or not re.search(r"\w", reason):
+        raise table.problem("reason", f'is missing: write reason = "…", why {code} is all right there')
+    path, model = table.text("path", "deploy/*.yaml"), table.text("model", "zai-org/GLM-*")
+    if not path and not model:
+        raise table.problem("path", f'is missing, and model too: write one of them, or ignore = ["{code}"] for all')
+    try:
+        globs = any_of(base, [path]) if path else None
+    except InputError as error:
+        raise table.problem("path", str(error)) from None
+    where = f"{table.file}: {table.where.rstrip('.')}"
+    return Entry(rule=code, reason=reason, where=where, path=globs, model=model or None, expires=table.day("expires"))
 
 
 def _globs(table: Table, key: str, base: Path) -> Globs | None:

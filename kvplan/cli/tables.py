@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 from kvplan.errors import InputError
@@ -57,6 +58,18 @@ class Table:
             example = value if isinstance(value, str) else "…"
             raise self._mistyped(key, value, "a list of strings", f'["{example}"]')
         return tuple(value)
+
+    def day(self, key: str) -> date | None:
+        """A date, as TOML's own or as a string."""
+        value = self.data.get(key)
+        if isinstance(value, str):
+            try:
+                return date.fromisoformat(value)
+            except ValueError:
+                raise self.problem(key, f"{value[:80]!r} is not a date: write {key} = 2027-01-31") from None
+        if value is not None and (not isinstance(value, date) or isinstance(value, datetime)):
+            raise self._mistyped(key, value, "a date", "2027-01-31")
+        return value
 
     def table(self, key: str) -> Table:
         """A table; an empty one where the key is missing."""

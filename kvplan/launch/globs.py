@@ -28,16 +28,20 @@ class Globs:
         return any(_compiled(pattern).fullmatch(path) is not None for pattern in self.patterns)
 
 
-def relative(file: str, base: Path) -> str:
-    """`file` as seen from `base`, with slashes; the whole path where it is not below it."""
-    path = Path(file).absolute()
+def absolute(file: str | Path) -> Path:
+    """The whole path of `file`, without `..` and without looking at links."""
     parts: list[str] = []
-    for part in path.parts:
+    for part in Path(file).absolute().parts:
         if part == ".." and len(parts) > 1:
             parts.pop()
         else:
             parts.append(part)
-    path = Path(*parts)
+    return Path(*parts)
+
+
+def relative(file: str, base: Path) -> str:
+    """`file` as seen from `base`, with slashes; the whole path where it is not below it."""
+    path = absolute(file)
     return path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix()
 
 
@@ -48,7 +52,7 @@ def any_of(base: Path, patterns: Sequence[str]) -> Globs:
             _compiled(pattern)
         except re.error as error:
             raise InputError(f"{pattern[:80]!r} is not a pattern for paths: {error}") from None
-    return Globs(base.absolute(), tuple(patterns))
+    return Globs(absolute(base), tuple(patterns))
 
 
 _PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|[^*?\[]+|\[")
