@@ -1,4 +1,4 @@
-"""Whether vLLM can read rope parameters that come in several sets (`patch_rope_parameters`, transformers_utils/config.py)."""
+"""Whether vLLM can read rope parameters in several sets (`patch_rope_parameters`, transformers_utils/config.py)."""
 
 from __future__ import annotations
 
