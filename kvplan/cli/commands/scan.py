@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import click
 
-from kvplan.cli.options import codes, rule_options, threshold_option
-from kvplan.cli.output import canvas, write
+from kvplan.cli.options import codes, output_options, rule_options, threshold_option
+from kvplan.cli.output import deliver, targets
 
 _PATIENCE = 2.0
 """Seconds before progress is told."""
@@ -24,6 +24,7 @@ Examples:
   kvplan scan deploy/
   kvplan scan --model-map /models/glm=zai-org/GLM-5.2-FP8 --gpu h200 k8s/ run.sh
   helm template ./chart | kvplan scan -
+  kvplan scan deploy/ --output-sarif kvplan.sarif --output-markdown summary.md
 
 \b
 Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or the input cannot be used.
@@ -50,15 +51,7 @@ What cannot be followed counts as a warning.
 @click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
 @threshold_option("error", shown="error")
 @rule_options
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is told.",
-)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@output_options
 def command(
     paths: tuple[str, ...],
     model_map: tuple[str, ...],
@@ -71,8 +64,7 @@ def command(
     fail_on: str,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    format_name: str,
-    output: str | None,
+    **outputs: str | None,
 ) -> int:
     """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
 
@@ -86,7 +78,6 @@ def command(
     from kvplan.launch.resolving import Answers, parse_model_map
     from kvplan.launch.sizes import parse_size
     from kvplan.releases import resolve
-    from kvplan.report import scanjson, scantext
     from kvplan.rules.values import Severity
 
     answers = Answers(
@@ -98,12 +89,13 @@ def command(
         environment=parse_assignments(env),
         models=parse_model_map(model_map),
     )
+    wanted = targets(outputs)
     question = Question(paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore))
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
-    if format_name == "json":
-        write(scanjson.render(report), output)
-    elif report.launches or report.unreadable:
-        write(scantext.render(report, canvas(output)), output)
+    if not report.launches and not report.unreadable:
+        # A text about nothing is left to the message below; files for programs are made all the same.
+        wanted = tuple(target for target in wanted if target.format.name != "text")
+    deliver(wanted, lambda one, canvas: one.render_scan(report, canvas, Severity(fail_on)))
     if not report.launches and not allow_empty:
         click.echo(
             f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
