@@ -12,7 +12,7 @@ import click
 
 from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import codes
-from kvplan.cli.output import canvas, write
+from kvplan.cli.output import deliver, targets
 from kvplan.cli.words import Words, words_of
 from kvplan.errors import InputError
 
@@ -144,8 +144,9 @@ def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:
 
 
 def tell(ctx: click.Context, report: Report) -> None:
-    """Write the report in the format and to the place asked for."""
-    from kvplan.report.formats import FORMATS
+    """Write the report in the formats and to the places asked for."""
+    from kvplan.rules.values import Severity
 
-    output: str | None = ctx.params["output"]
-    write(FORMATS[ctx.params["format_name"]].render(report, canvas(output)), output)
+    given = ctx.params.get("fail_on")
+    fail_on = None if given is None else Severity(given)
+    deliver(targets(ctx.params), lambda one, canvas: one.render(report, canvas, fail_on))

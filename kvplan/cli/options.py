@@ -68,6 +68,8 @@ _LAUNCH = (
     click.option("--offline", is_flag=True, help="Never use the network."),
 )
 
+_OUTPUT_FILE = click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+
 _OUTPUT = (
     click.option(
         "--format",
@@ -77,7 +79,23 @@ _OUTPUT = (
         show_default=True,
         help="How the result is told.",
     ),
-    click.option("--output", metavar="FILE", help="Write to FILE instead of standard output."),
+    _OUTPUT_FILE,
+    *(
+        click.option(f"--output-{name}", metavar="FILE", help=f"Besides, {one.summary}: to FILE.")
+        for name, one in FORMATS.items()
+    ),
+)
+
+_PLAIN_OUTPUT = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the result is told.",
+    ),
+    _OUTPUT_FILE,
 )
 
 _RULES = (
@@ -107,8 +125,13 @@ def settings_options(command: Decorated) -> Decorated:
 
 
 def output_options(command: Decorated) -> Decorated:
-    """The options that say how and where the result is told."""
+    """The options that say how and where the result is told, in any format and in several at once."""
     return _all(_OUTPUT, command)
+
+
+def plain_output_options(command: Decorated) -> Decorated:
+    """The same for a command whose result is no list of findings: text or JSON."""
+    return _all(_PLAIN_OUTPUT, command)
 
 
 def rule_options(command: Decorated) -> Decorated:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kvplan.cli.configured import announce, settings_of
-from kvplan.cli.options import codes, rule_options, settings_options, threshold_option
-from kvplan.cli.output import canvas, write
+from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
+from kvplan.cli.output import deliver, targets
 
 if TYPE_CHECKING:
     from kvplan.cli.baseline import Baseline
@@ -31,6 +31,7 @@ Examples:
   kvplan scan deploy/
   kvplan scan --model-map /models/glm=zai-org/GLM-5.2-FP8 --gpu h200 k8s/ run.sh
   helm template ./chart | kvplan scan -
+  kvplan scan deploy/ --output-sarif kvplan.sarif --output-markdown summary.md
 
 \b
 Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or the input cannot be used.
@@ -57,15 +58,7 @@ What cannot be followed counts as a warning.
 @click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
 @threshold_option("error", shown="error")
 @rule_options
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is told.",
-)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@output_options
 @click.option("--baseline", "baseline_file", metavar="FILE", help="Findings that FILE has do not count.")
 @click.option(
     "--write-baseline",
@@ -91,8 +84,7 @@ def command(
     no_ignore: bool,
     baseline_file: str | None,
     write_baseline: str | None,
-    format_name: str,
-    output: str | None,
+    **outputs: str | None,
 ) -> int:
     """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
 
@@ -107,7 +99,6 @@ def command(
     from kvplan.launch.resolving import Answers, parse_model_map
     from kvplan.launch.sizes import parse_size
     from kvplan.releases import resolve
-    from kvplan.report import scanjson, scantext
     from kvplan.rules.values import Severity
 
     settings = settings_of(ctx)
@@ -138,6 +129,7 @@ def command(
         entries=settings.suppressions,
         known=known,
     )
+    wanted = targets(outputs)
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
     if write_baseline is not None:
         number = baseline.write(report, write_baseline)
@@ -145,10 +137,10 @@ def command(
         return 0
     if old is not None and known is not None:
         _tell_stale(old, known, question)
-    if format_name == "json":
-        write(scanjson.render(report), output)
-    elif report.launches or report.unreadable:
-        write(scantext.render(report, canvas(output)), output)
+    if not report.launches and not report.unreadable:
+        # A text about nothing is left to the message below; files for programs are made all the same.
+        wanted = tuple(target for target in wanted if target.format.name != "text")
+    deliver(wanted, lambda one, canvas: one.render_scan(report, canvas, Severity(fail_on)))
     if not report.launches and not allow_empty:
         click.echo(
             f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
