@@ -94,7 +94,7 @@ def _identity(finding: Finding, outcome: Outcome) -> tuple[str, ...]:
 
 
 def sum_of(report: Report | ScanReport) -> str:
-    """What there is in one line: `3 launches in 2 files, 1 error and 2 notes; 1 could not be followed; 2 suppressed`."""
+    """What there is in one line: `3 launches in 2 files, 1 error; 1 could not be followed; 2 suppressed`."""
     launches = outcomes(report)
     counts = [(sum(one.report.count(severity) for one in launches), severity) for severity in Severity]
     parts = listed([counted(count, str(severity)) for count, severity in counts if count])
