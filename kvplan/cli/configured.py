@@ -16,8 +16,8 @@ _GIVEN = "kvplan.settings.options"
 _SETTINGS = "kvplan.settings"
 _OF_FILE, _OF_NONE = "kvplan_config", "isolated"
 
-_OWN_THRESHOLD = "plan"
-"""A command whose exit code tells something else than findings, unless it is given --fail-on."""
+_OWN_THRESHOLD = ("plan", "sweep")
+"""Commands whose exit code tells something else than findings, unless they are given --fail-on."""
 
 
 def collect(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -39,7 +39,7 @@ def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
     settings = Settings() if path is None else read(path)
     ctx.meta[_SETTINGS] = settings
     defaults: dict[str, Any] = dict(settings.options)
-    if ctx.info_name == _OWN_THRESHOLD:
+    if ctx.info_name in _OWN_THRESHOLD:
         defaults.pop("fail_on", None)
     ctx.default_map = defaults
 

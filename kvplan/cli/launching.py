@@ -83,32 +83,42 @@ def launch_of(question: Asked) -> Launch:
 
 def plan_of(question: Asked) -> Plan:
     """The emulated start-up of that launch."""
-    from kvplan.checkpoint.load import STDIN, load
     from kvplan.engine import plan
 
     launch = launch_of(question)
+    checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions)
+    return plan(checkpoint, launch, draft=draft)
+
+
+def checkpoints_of(
+    launch: Launch, *, offline: bool, additions: Additions | None = None
+) -> tuple[Checkpoint, Checkpoint | None]:
+    """The model of a launch and, where it needs files of its own, its draft model; names of the project's own are
+    among `additions`."""
+    from kvplan.checkpoint.load import STDIN, load
+
     if launch.model is None:
         raise InputError("no model given: name one from the catalog, a config.json, a directory or a Hub id")
     stdin: TextIO | None = sys.stdin
     if launch.model == STDIN and stdin is None:
         raise InputError("the config is to come from standard input, which is closed")
     overrides = launch.get("hf_overrides")
-    target = _meant(launch.model, question)
+    target = _meant(launch.model, additions)
     checkpoint = load(
         target,
-        offline=question.offline,
+        offline=offline,
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
     )
-    return plan(checkpoint, launch, draft=_draft_of(launch, target, question))
+    return checkpoint, _draft_of(launch, target, offline=offline, additions=additions)
 
 
-def _meant(model: str, question: Asked) -> str:
+def _meant(model: str, additions: Additions | None) -> str:
     """The model's reference, where the project's own names are replaced."""
-    return model if question.additions is None else question.additions.resolve(model)
+    return model if additions is None else additions.resolve(model)
 
 
-def _draft_of(launch: Launch, target: str, question: Asked) -> Checkpoint | None:
+def _draft_of(launch: Launch, target: str, *, offline: bool, additions: Additions | None) -> Checkpoint | None:
     """The draft model that --speculative-config names; the target's own files where a draft in them is asked for
     and --hf-overrides changed what was read, because vLLM does not apply them to the draft."""
     from kvplan.checkpoint.load import STDIN, load
@@ -117,9 +127,9 @@ def _draft_of(launch: Launch, target: str, question: Asked) -> Checkpoint | None
     named = draft_reference(launch)
     if named is None:
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
-        return load(target, offline=question.offline) if overridden and target != STDIN else None
+        return load(target, offline=offline) if overridden and target != STDIN else None
     try:
-        return load(_meant(named, question), offline=question.offline, draft=True)
+        return load(_meant(named, additions), offline=offline, draft=True)
     except InputError as error:
         raise InputError(f"--speculative-config: the draft model: {error}") from None
 

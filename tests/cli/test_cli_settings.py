@@ -110,6 +110,18 @@ def test_fail_on_holds_for_the_gates_and_not_for_plan(here: Path) -> None:
     assert kvplan("check", *GLM, "--fail-on", "error").exit_code == 0
     assert kvplan("scan", "--offline", "run.sh").exit_code == 1
     assert kvplan("plan", *GLM).exit_code == 0
+    assert kvplan("sweep", *GLM, "--gpu", "h200,b200").exit_code == 0
+
+
+def test_a_sweep_takes_the_settings_and_its_own_releases(here: Path) -> None:
+    (here / "kvplan.toml").write_text(
+        'vllm-version = "0.30.0"\ngpu = "b200"\n[catalog.models]\nglm = "zai-org/GLM-5.2-FP8"\n'
+    )
+    result = kvplan("sweep", "glm", "--releases", "0.25.1,0.26.0", "--offline")
+    assert result.exit_code == 0
+    assert "b200" in result.stdout
+    assert "0.25.1" in result.stdout
+    assert "0.30.0" not in result.stdout
 
 
 def test_severities(here: Path) -> None:
