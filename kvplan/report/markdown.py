@@ -140,10 +140,11 @@ def _figures(plan: Plan) -> Iterator[str]:
         yield from _tables(tuple(columns), rows)
     if plan.capacity is not None:
         yield "**Capacity** of one GPU"
-        yield from _tables(("", ""), [(name, escaped(value)) for name, value in _capacity(plan.capacity)])
+        yield from _tables(("", ""), [(name, escaped(value)) for name, value in capacity_rows(plan.capacity)])
 
 
-def _capacity(capacity: Capacity) -> Iterator[tuple[str, str]]:
+def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
+    """What fits on one GPU, as names and values."""
     length = number(capacity.max_model_len)
     if capacity.available_bytes is not None:
         yield f"memory for the cache{', estimated' if capacity.estimated else ''}", size(capacity.available_bytes)
