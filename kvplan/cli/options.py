@@ -7,10 +7,31 @@ from typing import Any, TypeVar
 
 import click
 
+from kvplan.cli.configured import collect
 from kvplan.cli.words import PassedOn
 from kvplan.report.formats import FORMATS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_SETTINGS = (
+    click.option(
+        "--kvplan-config",
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=collect,
+        help="Read kvplan's settings from FILE (--config is vLLM's own option).",
+        show_default=".kvplan.toml, kvplan.toml or pyproject.toml [tool.kvplan], the nearest upwards",
+    ),
+    click.option(
+        "--isolated",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=collect,
+        help="Read no settings file.",
+    ),
+)
 
 _LAUNCH = (
     click.option(
@@ -85,12 +106,22 @@ _RULES = (
         help="Only these rules: codes, beginnings of codes or names (KV2,KV301).",
     ),
     click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
+    click.option(
+        "--no-ignore",
+        is_flag=True,
+        help="Show all: leave no rule out, and let no comment, settings entry or baseline suppress a finding.",
+    ),
 )
 
 
 def launch_options(command: Decorated) -> Decorated:
     """The options that say which launch is meant."""
-    return _all(_LAUNCH, command)
+    return _all((*_LAUNCH, *_SETTINGS), command)
+
+
+def settings_options(command: Decorated) -> Decorated:
+    """The options that say which settings file holds; `launch_options` has them."""
+    return _all(_SETTINGS, command)
 
 
 def output_options(command: Decorated) -> Decorated:

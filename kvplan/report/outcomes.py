@@ -94,7 +94,7 @@ def _identity(finding: Finding, outcome: Outcome) -> tuple[str, ...]:
 
 
 def sum_of(report: Report | ScanReport) -> str:
-    """What there is in one line: `3 launches in 2 files, 1 error and 2 notes; 1 could not be followed`."""
+    """What there is in one line: `3 launches in 2 files, 1 error and 2 notes; 1 could not be followed; 2 suppressed`."""
     launches = outcomes(report)
     counts = [(sum(one.report.count(severity) for one in launches), severity) for severity in Severity]
     parts = listed([counted(count, str(severity)) for count, severity in counts if count])
@@ -103,7 +103,9 @@ def sum_of(report: Report | ScanReport) -> str:
         told += f" in {counted(report.files, 'file')}"
     told += f", {parts or 'no findings'}"
     lost = len(unreadable(report))
-    return f"{told}; {lost:,} could not be followed" if lost else told
+    told += f"; {lost:,} could not be followed" if lost else ""
+    suppressed = sum(len(one.report.suppressed) for one in launches)
+    return f"{told}; {suppressed:,} suppressed" if suppressed else told
 
 
 def details(told: Told) -> list[tuple[str, str]]:

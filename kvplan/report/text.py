@@ -15,7 +15,8 @@ from kvplan.report.layertable import layers
 from kvplan.report.page import GAP, Page
 from kvplan.report.reasons import reasons
 from kvplan.report.values import Detail, Report
-from kvplan.report.words import layer_list, shortened
+from kvplan.report.words import counted, layer_list, shortened
+from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding
 
 _QUOTED = 240
@@ -30,6 +31,7 @@ def render(report: Report, canvas: Canvas) -> str:
         reasons(page, report)
         return page.text()
     _findings(page, report.findings)
+    _suppressed(page, report.suppressed)
     if report.detail is Detail.PLAN:
         sections.settings(page, report.plan)
         sections.block_size(page, report.plan)
@@ -67,6 +69,15 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
     if findings:
         page.gap()
         page.line(f"More about a finding: kvplan explain {findings[0].rule}")
+
+
+def _suppressed(page: Page, suppressed: Sequence[Suppressed]) -> None:
+    """How many findings were let be, and why: each in one line."""
+    if not suppressed:
+        return
+    page.gap()
+    page.line(f"{counted(len(suppressed), 'finding')} suppressed (--no-ignore shows all)")
+    page.pairs([(one.finding.rule, f"{one.reason} ({one.where})") for one in suppressed], indent=GAP)
 
 
 def finding_block(page: Page, finding: Finding, indent: int = 0) -> None:
