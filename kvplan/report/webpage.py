@@ -48,7 +48,7 @@ def _text(text: str) -> str:
 def _of_launch(launch: Outcome) -> Iterator[str]:
     yield f"<h1>{_badge(str(launch.report.verdict))} {_text(headline.outcome(launch.report))}</h1>"
     yield from _circumstances(launch.report)
-    yield from _findings(outcomes.findings([launch]))
+    yield from _findings(outcomes.everything([launch]))
     yield from _figures(launch.report.plan)
 
 
@@ -60,7 +60,7 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
             f"<dt>{_text(where)}</dt><dd>{_text(one.reason)}</dd>" for where, one in zip(places, lost, strict=True)
         ]
         yield f"<h2>Not checked</h2>\n<dl>{''.join(items)}</dl>"
-    told = outcomes.findings(launches)
+    told = outcomes.everything(launches)
     for launch in launches:
         verdict = str(launch.report.verdict)
         mine = [one for one in told if one.outcome is launch]
@@ -82,10 +82,11 @@ def _circumstances(report: Report) -> Iterator[str]:
 
 
 def _findings(told: Sequence[Told]) -> Iterator[str]:
-    if not told:
-        return
-    yield "<h2>Findings</h2>"
-    for one in told:
+    counting = [one for one in told if one.suppressed is None]
+    gone = [(one.finding.rule, outcomes.reason(one.suppressed)) for one in told if one.suppressed]
+    if counting:
+        yield "<h2>Findings</h2>"
+    for one in counting:
         finding = one.finding
         yield f'<section class="finding {finding.severity}">'
         yield f"<h3>{_badge(str(finding.severity))} {finding.rule} {_text(get(finding.rule).name)}</h3>"
@@ -95,6 +96,9 @@ def _findings(told: Sequence[Told]) -> Iterator[str]:
         if links:
             rows.append(("see", ", ".join(links)))
         yield "<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows) + "</dl></section>"
+    if gone:
+        items = "".join(f"<dt>{rule}</dt><dd>{_text(why)}</dd>" for rule, why in gone)
+        yield f"<h2>Suppressed</h2><dl>{items}</dl>"
 
 
 def _link(name: str) -> str:
