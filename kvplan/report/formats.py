@@ -46,6 +46,7 @@ FORMATS: dict[str, Format] = {
         Format("text", "for people at a terminal", "kvplan.report.text", "kvplan.report.scantext"),
         Format("json", "for programs: the kvplan/1 contract", "kvplan.report.jsonreport", "kvplan.report.scanjson"),
         Format("markdown", "for comments and job summaries", "kvplan.report.markdown"),
+        Format("html", "one page for a browser, with nothing from outside", "kvplan.report.webpage"),
         Format("sarif", "SARIF 2.1.0 for code scanning", "kvplan.report.sarif"),
         Format("github", "annotations of GitHub Actions", "kvplan.report.github"),
         Format("gitlab", "GitLab's code quality report", "kvplan.report.gitlab"),

@@ -21,10 +21,11 @@ from kvplan.rules.values import Severity
 
 
 def render(report: Report | ScanReport, _canvas: Canvas | None = None, fail_on: Severity = Severity.ERROR) -> str:
-    """The report as XML text. Findings below `fail_on` are test cases that pass and tell about them."""
+    """The report as XML text. Findings below `fail_on` are test cases that pass and tell about them; those that
+    were let be are skipped."""
     document = JUnitXml("kvplan")
     launches = outcomes.outcomes(report)
-    told = outcomes.findings(launches)
+    told = outcomes.everything(launches)
     for launch in launches:
         document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
     if lost := outcomes.unreadable(report):
@@ -62,7 +63,10 @@ def _finding(told: Told, number: int, fail_on: Severity) -> TestCase:
     message = printable(finding.message)
     rows = [f"{name}: {printable(value)}" for name, value in outcomes.details(told)]
     text = "\n".join([f"{finding.severity} {finding.rule}: {message}", *rows])
-    if finding.severity.rank <= fail_on.rank:
+    if told.suppressed is not None:
+        case.result = [Skipped(printable(outcomes.reason(told.suppressed)))]
+        case.system_out = text
+    elif finding.severity.rank <= fail_on.rank:
         failure = Failure(message, str(finding.severity))
         failure.text = text
         case.result = [failure]

@@ -50,7 +50,7 @@ def _of_launch(launch: Outcome) -> Iterator[str]:
     report = launch.report
     yield f"### kvplan: {report.verdict}"
     yield "\n\n".join(_head(report))
-    yield from _findings(outcomes.findings([launch]), placed=False)
+    yield from _findings(outcomes.everything([launch]), placed=False)
     yield from _figures(report.plan)
 
 
@@ -60,7 +60,7 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
     if launches:
         headings = ("", "launch", "model", "vLLM", "runs on", "tokens", "concurrency")
         yield from _tables(headings, [_launch_row(launch) for launch in launches])
-    yield from _findings(outcomes.findings(launches), placed=True)
+    yield from _findings(outcomes.everything(launches), placed=True)
     if lost := outcomes.unreadable(report):
         rows = [
             (
@@ -103,12 +103,12 @@ def _head(report: Report) -> list[str]:
 
 
 def _findings(told: Sequence[Told], *, placed: bool) -> Iterator[str]:
-    """The findings, worst first."""
-    if not told:
-        return
+    """The findings, worst first, and those that were let be."""
     headings = ("severity", "rule", *(("where",) if placed else ()), "finding", "fix")
     ordered = sorted(told, key=lambda one: one.finding.severity.rank)
-    yield from _tables(headings, [_finding_row(one, placed=placed) for one in ordered])
+    yield from _tables(headings, [_finding_row(one, placed=placed) for one in ordered if one.suppressed is None])
+    gone = [(one.finding.rule, escaped(outcomes.reason(one.suppressed))) for one in ordered if one.suppressed]
+    yield from _tables(("suppressed", "why"), gone)
 
 
 def _finding_row(told: Told, *, placed: bool) -> tuple[str, ...]:
@@ -140,10 +140,11 @@ def _figures(plan: Plan) -> Iterator[str]:
         yield from _tables(tuple(columns), rows)
     if plan.capacity is not None:
         yield "**Capacity** of one GPU"
-        yield from _tables(("", ""), [(name, escaped(value)) for name, value in _capacity(plan.capacity)])
+        yield from _tables(("", ""), [(name, escaped(value)) for name, value in capacity_rows(plan.capacity)])
 
 
-def _capacity(capacity: Capacity) -> Iterator[tuple[str, str]]:
+def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
+    """What fits on one GPU, as names and values."""
     length = number(capacity.max_model_len)
     if capacity.available_bytes is not None:
         yield f"memory for the cache{', estimated' if capacity.estimated else ''}", size(capacity.available_bytes)

@@ -13,6 +13,7 @@ from kvplan.report.places import is_file, relative
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.values import Report
 from kvplan.report.words import counted, layer_list, listed
+from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding, Severity
 
 REPOSITORY = "https://github.com/vllm-project/vllm"
@@ -41,6 +42,8 @@ class Told:
     finding: Finding
     outcome: Outcome
     fingerprint: str
+    suppressed: Suppressed | None = None
+    """Why it does not count, where somebody let it be."""
 
     @property
     def place(self) -> Location | None:
@@ -70,14 +73,27 @@ def unreadable(report: Report | ScanReport) -> tuple[Unreadable, ...]:
 
 
 def findings(launches: Iterable[Outcome]) -> tuple[Told, ...]:
-    """Every finding of every launch, in order, each with a fingerprint of its own."""
+    """Every finding that counts of every launch, in order, each with a fingerprint of its own."""
+    return tuple(told for told in everything(launches) if told.suppressed is None)
+
+
+def everything(launches: Iterable[Outcome]) -> tuple[Told, ...]:
+    """The findings that count and those that were let be, launch by launch.
+
+    They share fingerprints out together, so that to let one be leaves those of its like as they are.
+    """
     seen: Counter[tuple[str, ...]] = Counter()
     told = []
     for outcome in launches:
-        for finding in outcome.report.findings:
-            key = _identity(finding, outcome)
-            told.append(Told(finding, outcome, fingerprint(*key, str(seen[key]))))
+        kept = [(finding, None) for finding in outcome.report.findings]
+        gone = [(one.finding, one) for one in outcome.report.suppressed]
+        numbers: dict[int, str] = {}
+        both = [*kept, *gone]
+        for position in sorted(range(len(both)), key=lambda position: both[position][0].message):
+            key = _identity(both[position][0], outcome)
+            numbers[position] = fingerprint(*key, str(seen[key]))
             seen[key] += 1
+        told += [Told(finding, outcome, numbers[at], reason) for at, (finding, reason) in enumerate(both)]
     return tuple(told)
 
 
@@ -120,7 +136,14 @@ def details(told: Told) -> list[tuple[str, str]]:
         rows.append(("fix", finding.fix))
     if finding.references:
         rows.append(("see", ", ".join(finding.references)))
+    if told.suppressed is not None:
+        rows.append(("let be", reason(told.suppressed)))
     return rows
+
+
+def reason(suppressed: Suppressed) -> str:
+    """Why a finding does not count, and where that is written."""
+    return f"{suppressed.reason} ({suppressed.where})"
 
 
 def address(reference: str) -> str | None:

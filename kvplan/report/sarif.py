@@ -19,6 +19,7 @@ from kvplan.report.places import is_file, relative, uri
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.values import Report
 from kvplan.rules import Rule, get
+from kvplan.rules.suppression import Suppressed
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
@@ -36,7 +37,7 @@ def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
 
 def to_dict(report: Report | ScanReport) -> JsonObject:
     """The log as JSON values: one run, with the rules that found something."""
-    told = outcomes.findings(outcomes.outcomes(report))
+    told = outcomes.everything(outcomes.outcomes(report))
     rules = [get(code) for code in sorted({one.finding.rule for one in told})]
     index = {rule.code: position for position, rule in enumerate(rules)}
     lost = outcomes.unreadable(report)
@@ -96,7 +97,7 @@ def _help(rule: Rule) -> str:
 
 def _result(told: Told, rule: int) -> JsonObject:
     finding, plan = told.finding, told.outcome.report.plan
-    return {
+    result = {
         "ruleId": finding.rule,
         "ruleIndex": rule,
         "level": str(finding.severity),
@@ -111,6 +112,15 @@ def _result(told: Told, rule: int) -> JsonObject:
             "fix": finding.fix,
             "references": list(finding.references),
         },
+    }
+    return result if told.suppressed is None else {**result, "suppressions": [_suppression(told.suppressed)]}
+
+
+def _suppression(suppressed: Suppressed) -> JsonObject:
+    return {
+        "kind": "inSource" if suppressed.by == "comment" else "external",
+        "status": "accepted",
+        "justification": outcomes.reason(suppressed),
     }
 
 

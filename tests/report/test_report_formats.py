@@ -290,3 +290,30 @@ def test_formats_for_programs_are_made_of_an_empty_scan_too(tmp_path: Path) -> N
 def test_references_have_pages() -> None:
     assert outcomes.address("vllm#48379") == "https://github.com/vllm-project/vllm/issues/48379"
     assert outcomes.address("the docs") is None
+
+
+def test_findings_that_were_let_be(manifests: Path) -> None:
+    """Results with a suppression in SARIF, skipped tests in JUnit, a list in Markdown and HTML, none elsewhere."""
+    file = manifests / "deploy" / "a b.yaml"
+
+    def prints() -> set[str]:
+        (run,) = json.loads(scan("--format", "sarif", "deploy"))["runs"]
+        return {one["partialFingerprints"]["kvplanFinding/v1"] for one in run["results"]}
+
+    before = prints()
+    remark = "# kvplan: ignore[KV203] waits for FP8\n"
+    file.write_text(file.read_text().replace("args:", f"{remark}args:", 1))
+    log = json.loads(scan("--format", "sarif", "deploy"))
+    SARIF.validate(log)
+    gone = [one for one in log["runs"][0]["results"] if "suppressions" in one]
+    assert [(one["ruleId"], one["suppressions"][0]["kind"]) for one in gone] == [("KV203", "inSource")]
+    assert gone[0]["suppressions"][0]["justification"].startswith("waits for FP8 (")
+    assert prints() == before
+    document = scan("--format", "junit", "deploy")
+    JUNIT.validate(document)
+    assert '<skipped message="waits for FP8 (' in document
+    assert "| KV203 | waits for FP8 (" in scan("--format", "markdown", "deploy")
+    assert "<dt>KV203</dt><dd>waits for FP8 (" in scan("--format", "html", "deploy")
+    for name in ("github", "gitlab"):
+        assert "KV203" not in scan("--format", name, "deploy")
+        assert "KV203" in scan("--format", name, "--no-ignore", "deploy")
