@@ -23,6 +23,7 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
+from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import settle
 from kvplan.engine.packing import ROCM_ONLY
@@ -349,7 +350,7 @@ class _RankBuilder:
         if (
             config.num_speculative_tokens
             and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
-            and self.checkpoint.model_type != "qwen3_next"
+            and self.checkpoint.model_type not in OLDEST_WITH_STATES_AND_DRAFT
         ):
             raise stop(
                 Stage.SPECS,
@@ -555,7 +556,6 @@ class _RankBuilder:
             ),
             use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
-            use_kv_connector=config.kv_connector,
             use_pcp=config.prefill_context_parallel > 1,
             use_dcp=config.decode_context_parallel > 1,
             dcp_size=config.decode_context_parallel,
