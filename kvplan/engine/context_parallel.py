@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kvplan.engine.options import given
 from kvplan.engine.specs import LayerSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import backends as backend_history
 from kvplan.history import parallel as history
-from kvplan.launch.options import default_of
 from kvplan.launch.values import Launch
 from kvplan.releases import Release
 
@@ -56,8 +56,7 @@ def sizes(launch: Launch) -> Sizes:
 
 
 def _size(launch: Launch, name: str) -> int:
-    given = launch.get(name)
-    value = default_of(name, launch.release) if given is None else given
+    value = given.value(launch, name)
     size = 1 if value is None else int(value)
     if size < 1:
         flag = "--" + name.replace("_", "-")

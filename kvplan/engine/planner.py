@@ -25,11 +25,10 @@ from kvplan.engine import (
     views,
 )
 from kvplan.engine import capacity as sizing
-from kvplan.engine import config as options
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.checks import bounds, quantisation, remote_code, weights
-from kvplan.engine.config import EngineConfig
+from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, weights
+from kvplan.engine.config import EngineConfig, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
 from kvplan.engine.layers import Built, BuiltLayer
@@ -101,6 +100,8 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     with _noted(progress):
         remote_code.check(checkpoint, launch)
+    with _noted(progress):
+        ropes.check(checkpoint, launch.release)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     speculation = settle(
         checkpoint,
@@ -111,7 +112,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
     )
     modelopt.check(checkpoint, launch.release)
-    config = options.validate(checkpoint, launch, geometry, speculation)
+    config = validate(checkpoint, launch, geometry, speculation)
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
     resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import state_hooks
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
 from kvplan.history import state as history
-from kvplan.launch.options import default_of
 from kvplan.launch.values import Launch
 from kvplan.releases import Behaviour, Release
 
@@ -79,18 +78,13 @@ def resolve(
         cache_mode=mode,
         block_size=block,
         user_block_size=asked_block,
-        cache_dtype=_value(launch, "mamba_cache_dtype") or "auto",
+        cache_dtype=given.value(launch, "mamba_cache_dtype") or "auto",
         recurrent_dtype=recurrent,
         replay_window=_replay_window(launch, geometry, mode, speculative_tokens),
         flashinfer=_backend(launch) == "flashinfer",
         speculative_tokens=speculative_tokens,
         steps=tuple(steps),
     )
-
-
-def _value(launch: Launch, name: str) -> Any:
-    given = launch.get(name)
-    return default_of(name, launch.release) if given is None else given
 
 
 def _mode(
@@ -156,7 +150,7 @@ def _default_block(release: Release, user_block_size: int | None) -> int | None:
 
 
 def _recurrent_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, steps: list[Step]) -> str:
-    asked = str(_value(launch, "mamba_ssm_cache_dtype") or "auto")
+    asked = str(given.value(launch, "mamba_ssm_cache_dtype") or "auto")
     if asked != "auto":
         return asked
     hooked = state_hooks.recurrent_dtype(checkpoint, geometry.architecture, launch.release)
@@ -190,7 +184,7 @@ def _replay_window(launch: Launch, geometry: ModelGeometry, mode: str, speculati
     refused = _replay_refusal(launch, geometry, mode, speculative_tokens)
     if refused is not None:
         raise refused
-    return int(_value(launch, "replayssm_buffer_len") or 0)
+    return int(given.value(launch, "replayssm_buffer_len") or 0)
 
 
 def _keeps_v1(launch: Launch) -> bool:

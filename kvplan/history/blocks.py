@@ -2,13 +2,6 @@
 
 from kvplan.releases import Behaviour
 
-BLOCK_SIZE_AT_CONFIG_TIME = Behaviour(
-    "BLOCK_SIZE_AT_CONFIG_TIME",
-    "the platform sets the block size before any backend is selected, for MLA from a fixed table over the user's "
-    "--block-size; afterwards it is the backend's preference, chosen once the model is built",
-    until="0.17.1",
-    where="platforms/cuda.py",
-)
 BLOCK_SIZE_SHARED_BY_ALL_BACKENDS = Behaviour(
     "BLOCK_SIZE_SHARED_BY_ALL_BACKENDS",
     "the default block size is the smallest that all attention backends of the model accept; before, the first "
@@ -113,12 +106,6 @@ INTERLEAVED_BLOCKS_NOT_SPLIT = Behaviour(
     "a group whose blocks interleave several layers is never split into kernel blocks",
     since="0.32.0",
     where="v1/worker/utils.py",
-)
-PADDED_PAGES_NOT_SPLIT = Behaviour(
-    "PADDED_PAGES_NOT_SPLIT",
-    "a padded page cannot be split into kernel blocks",
-    since="0.29.0",
-    where="v1/kv_cache_interface.py",
 )
 FLAT_ROWS_ALIGN_POOL = Behaviour(
     "FLAT_ROWS_ALIGN_POOL",

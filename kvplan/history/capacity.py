@@ -26,12 +26,6 @@ ADMISSION_COUNTS_FIRST_GROUP_ONLY = Behaviour(
     until="0.18.1",
     where="v1/core/kv_cache_utils.py",
 )
-ADMISSION_PER_WORKER = Behaviour(
-    "ADMISSION_PER_WORKER",
-    "the admission check is made for each worker with its own layers",
-    since="0.17.1",
-    where="v1/core/kv_cache_utils.py",
-)
 ADMISSION_BY_WORKER = Behaviour(
     "ADMISSION_BY_WORKER",
     "the admission check and the automatic max_model_len count the layers of each worker; before, every worker had to "
@@ -74,12 +68,6 @@ POOL_IS_WIDEST_GROUP = Behaviour(
     "POOL_IS_WIDEST_GROUP",
     "a block costs the page bytes of the widest group; before, the longest group times the common page",
     since="0.29.0",
-    where="v1/core/kv_cache_utils.py",
-)
-BLOCK_STRIDE_ALIGNED = Behaviour(
-    "BLOCK_STRIDE_ALIGNED",
-    "bytes per block are rounded up to the alignment that packed layers ask for",
-    since="0.31.0",
     where="v1/core/kv_cache_utils.py",
 )
 V2_RUNNER_FOR_LISTED_MODELS = Behaviour(
@@ -136,12 +124,6 @@ MM_PREFIX_RAISES_BATCHED_TOKENS = Behaviour(
     "the default max_num_batched_tokens of a multimodal prefix-LM is raised to hold its largest item",
     since="0.22.1",
     where="engine/arg_utils.py",
-)
-UTILISATION_DEFAULT_092 = Behaviour(
-    "UTILISATION_DEFAULT_092",
-    "--gpu-memory-utilization defaults to 0.92; before, 0.90",
-    since="0.20.2",
-    where="config/cache.py",
 )
 ADMISSION_SPELLS_MODELS = Behaviour(
     "ADMISSION_SPELLS_MODELS",

@@ -193,10 +193,3 @@ POOL_IS_SLOTS_BY_PAGE = Behaviour(
     until="0.26.0",
     where="v1/core/kv_cache_utils.py",
 )
-POOL_OVERLAYS_GROUPS = Behaviour(
-    "POOL_OVERLAYS_GROUPS",
-    "bytes per block of groups with mixed pages: the widest group's pages, laid out densely",
-    since="0.27.1",
-    until="0.28.0",
-    where="v1/core/kv_cache_utils.py",
-)

@@ -3,125 +3,125 @@
 from kvplan.releases import Behaviour
 
 MODEL_WINDOW_NEEDS_ALL_LAYERS_SLIDING = Behaviour(
-    "model_window_needs_all_layers_sliding",
+    "MODEL_WINDOW_NEEDS_ALL_LAYERS_SLIDING",
     "the model-level window applies only if layer_types is absent or sliding throughout; before, any uniform list "
     "would do, full attention included",
     since="0.27.1",
     where="engine/arg_utils.py",
 )
 ZERO_WINDOW_IS_NONE = Behaviour(
-    "zero_window_is_none",
+    "ZERO_WINDOW_IS_NONE",
     "a sliding_window of 0 in the config means that there is none",
     since="0.19.1",
     where="config/model.py",
 )
 COHERE_WINDOW_PLUS_ONE = Behaviour(
-    "cohere_window_plus_one",
+    "COHERE_WINDOW_PLUS_ONE",
     "Cohere2 layers keep one token more than the config's sliding_window",
     since="0.29.0",
     where="model_executor/models/commandr.py",
 )
 INDEXER_ON_LEADERS_ONLY = Behaviour(
-    "indexer_on_leaders_only",
+    "INDEXER_ON_LEADERS_ONLY",
     "layers that reuse an earlier layer's top-k own no indexer cache; before, each layer of a sparse MLA model did",
     since="0.24.0",
     where="model_executor/models/deepseek_v2.py",
 )
 SPARSE_MLA_HAS_OWN_CLASS = Behaviour(
-    "sparse_mla_has_own_class",
+    "SPARSE_MLA_HAS_OWN_CLASS",
     "DeepSeek-V3.2 and GLM-5 layers are DeepseekV32Attention instead of MLAAttention",
     since="0.29.0",
     where="models/deepseek_v32/attention.py",
 )
 MLA_NEEDS_CAUSAL = Behaviour(
-    "mla_needs_causal",
+    "MLA_NEEDS_CAUSAL",
     "a config with is_causal false takes the ordinary attention path instead of MLA",
     since="0.29.0",
     where="config/model.py",
 )
 TRANSFORMERS_BACKEND_USES_MLA = Behaviour(
-    "transformers_backend_uses_mla",
+    "TRANSFORMERS_BACKEND_USES_MLA",
     "models on the Transformers backend with a kv_lora_rank keep an MLA cache",
     since="0.28.0",
     where="model_executor/models/transformers/base.py",
 )
 TRANSFORMERS_BACKEND_READS_TEXT_CONFIG = Behaviour(
-    "transformers_backend_reads_text_config",
+    "TRANSFORMERS_BACKEND_READS_TEXT_CONFIG",
     "the Transformers backend takes layer_types from the text config; before, from the top level only, so that "
     "multimodal models lost their windows",
     since="0.28.0",
     where="model_executor/models/transformers/base.py",
 )
 TRANSFORMERS_BACKEND_FULL_NAMES = Behaviour(
-    "transformers_backend_full_names",
+    "TRANSFORMERS_BACKEND_FULL_NAMES",
     "layers of the Transformers backend carry the module path (model.layers.0.self_attn.attn) instead of 0.attn",
     since="0.32.0",
     where="model_executor/models/transformers/base.py",
 )
 TRANSFORMERS_BACKEND_TAKES_SETTABLE_ATTENTION = Behaviour(
-    "transformers_backend_takes_settable_attention",
+    "TRANSFORMERS_BACKEND_TAKES_SETTABLE_ATTENTION",
     "a Transformers class qualifies for the fallback also if only its attention implementation can be set",
     since="0.30.0",
     where="model_executor/models/registry.py",
 )
 TEXT_ARCHITECTURE_FROM_MODEL_TYPE = Behaviour(
-    "text_architecture_from_model_type",
+    "TEXT_ARCHITECTURE_FROM_MODEL_TYPE",
     "a language model inside a multimodal one that names no architecture gets Transformers' causal class of its "
     "model_type",
     since="0.20.2",
     where="config/vllm.py",
 )
 PER_LAYER_ARCHITECTURE = Behaviour(
-    "per_layer_architecture",
+    "PER_LAYER_ARCHITECTURE",
     "model-level head size and KV heads of a model whose layers differ are the largest of any layer",
     since="0.28.0",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 HEAD_DIM_ZERO_IS_ABSENT = Behaviour(
-    "head_dim_zero_is_absent",
+    "HEAD_DIM_ZERO_IS_ABSENT",
     "a head_dim of 0 counts as absent",
     since="0.25.1",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 KV_HEADS_FROM_ATTENTION_GROUPS = Behaviour(
-    "kv_heads_from_attention_groups",
+    "KV_HEADS_FROM_ATTENTION_GROUPS",
     "num_attention_groups is one of the names of the KV head count",
     since="0.20.2",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 LONGCAT_COUNTS_DECODER_LAYERS = Behaviour(
-    "longcat_counts_decoder_layers",
+    "LONGCAT_COUNTS_DECODER_LAYERS",
     "the layer count of LongCat-Flash is num_layers, not num_hidden_layers",
     since="0.32.0",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 FULL_ATTENTION_HYBRID_IS_PLAIN = Behaviour(
-    "full_attention_hybrid_is_plain",
+    "FULL_ATTENTION_HYBRID_IS_PLAIN",
     "a hybrid architecture whose layer_types are all full_attention counts as not hybrid; before, only the word "
     "attention did",
     since="0.29.0",
     where="config/model.py",
 )
 GRANITE_LAYER_WINDOWS = Behaviour(
-    "granite_layer_windows",
+    "GRANITE_LAYER_WINDOWS",
     "Granite layers take window and sinks from layer_types",
     since="0.29.0",
     where="model_executor/models/granite.py",
 )
 EXAONE_MOE_LAYER_WINDOWS = Behaviour(
-    "exaone_moe_layer_windows",
+    "EXAONE_MOE_LAYER_WINDOWS",
     "EXAONE-MoE takes a list sliding_windows before layer_types",
     since="0.27.1",
     where="model_executor/models/exaone_moe.py",
 )
 MM_PREFIX_FROM_CONFIG = Behaviour(
-    "mm_prefix_from_config",
+    "MM_PREFIX_FROM_CONFIG",
     "a config's own is_mm_prefix_lm decides on bidirectional attention over image tokens",
     since="0.17.1",
     where="config/model.py",
 )
 MM_PREFIX_LOST_IN_WRAPPED_MODEL = Behaviour(
-    "mm_prefix_lost_in_wrapped_model",
+    "MM_PREFIX_LOST_IN_WRAPPED_MODEL",
     "the layers of a wrapped language model ask its own config, not the wrapper's, whether image tokens attend in both "
     "directions, and mostly find that they do not",
     since="0.20.2",
@@ -129,13 +129,13 @@ MM_PREFIX_LOST_IN_WRAPPED_MODEL = Behaviour(
     where="config/model.py",
 )
 HY_V4_INDEXED_ATTENTION = Behaviour(
-    "hy_v4_indexed_attention",
+    "HY_V4_INDEXED_ATTENTION",
     "the layer type indexed_attention, which Transformers writes since 5.18, makes a HY-V4 layer sparse",
     since="0.32.0",
     where="models/hy_v4/nvidia/attention.py",
 )
 OUT_OF_TREE_PLUGINS = Behaviour(
-    "out_of_tree_plugins",
+    "OUT_OF_TREE_PLUGINS",
     "BART, mBART and Florence-2 are refused with the address of a plugin",
     since="0.19.1",
     where="model_executor/models/registry.py",
@@ -153,13 +153,13 @@ MIMO_V2_READS_CACHE_CONFIG = Behaviour(
     where="model_executor/models/mimo_v2.py",
 )
 COHERE_ASR_NAMES_WITHOUT_DOT = Behaviour(
-    "cohere_asr_names_without_dot",
+    "COHERE_ASR_NAMES_WITHOUT_DOT",
     "the decoder layers of Cohere Transcribe are named decoder.layers.N instead of .decoder.layers.N",
     since="0.22.1",
     where="model_executor/models/cohere_asr.py",
 )
 JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
-    "jina_v5_may_be_an_encoder",
+    "JINA_V5_MAY_BE_AN_ENCODER",
     "Jina Embeddings V5 with is_decoder false attends in both directions and keeps no cache",
     since="0.27.1",
     where="model_executor/models/config.py",

@@ -8,28 +8,28 @@ itself.
 from kvplan.releases import Behaviour
 
 SERVED_NAME_NEEDS_MODEL = Behaviour(
-    name="served_name_needs_model",
+    name="SERVED_NAME_NEEDS_MODEL",
     summary="`vllm serve --served-model-name …` without a model as first positional argument is refused",
     since="0.17.1",
     where="vllm/utils/argparse_utils.py",
 )
 
 DOTTED_VALUES_MAY_BE_HUMAN = Behaviour(
-    name="dotted_values_may_be_human",
+    name="DOTTED_VALUES_MAY_BE_HUMAN",
     summary="values of dotted options (`--kv-transfer-config.cpu_bytes 80g`) take k/m/g/t suffixes",
     since="0.20.2",
     where="vllm/utils/argparse_utils.py",
 )
 
 JSON_NUMBERS_MAY_BE_HUMAN = Behaviour(
-    name="json_numbers_may_be_human",
+    name="JSON_NUMBERS_MAY_BE_HUMAN",
     summary="unquoted numbers in JSON options may carry k/m/g/t suffixes",
     since="0.20.2",
     where="vllm/engine/arg_utils.py",
 )
 
 CONFIG_FILE_FALSE_NEGATES = Behaviour(
-    name="config_file_false_negates",
+    name="CONFIG_FILE_FALSE_NEGATES",
     summary="`key: false` in a --config file becomes --no-key where the entry point's own parser has that option "
     "(the module entry point has; `vllm serve` has not, there it is still dropped)",
     since="0.28.0",

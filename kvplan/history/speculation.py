@@ -21,12 +21,6 @@ DOTTED_MODEL_WITHOUT_METHOD_IS_CUSTOM_CLASS = Behaviour(
     since="0.26.0",
     where="config/speculative.py",
 )
-TREE_GIVES_TOKENS = Behaviour(
-    "TREE_GIVES_TOKENS",
-    "speculative_token_tree is accepted",
-    until="0.20.2",
-    where="config/speculative.py",
-)
 DASHES_IN_KEYS = Behaviour(
     "DASHES_IN_KEYS",
     "keys of --speculative-config may be written with dashes",
@@ -43,12 +37,6 @@ DSPARK_BY_NAME = Behaviour(
     "DSPARK_BY_NAME",
     "a draft model with dspark in its name, or of a DSpark architecture, is run as dspark",
     since="0.25.1",
-    where="config/speculative.py",
-)
-DRAFT_CACHE_DTYPE = Behaviour(
-    "DRAFT_CACHE_DTYPE",
-    "the draft's cache may have a dtype of its own (kv_cache_dtype in --speculative-config)",
-    since="0.26.0",
     where="config/speculative.py",
 )
 DRAFT_VIEW_FOLLOWS_OWN_DTYPE = Behaviour(

@@ -240,12 +240,6 @@ KIMI_LATENT_LAYER_IS_MODEL_CODE = Behaviour(
     since="0.27.1",
     where="models/kimi_k3/nvidia/mla.py",
 )
-REPLAY_STATES_EXIST = Behaviour(
-    "REPLAY_STATES_EXIST",
-    "--use-replayssm keeps a ring of the latest inputs beside each state of a Nemotron-H",
-    since="0.27.1",
-    where="config/vllm.py",
-)
 REPLAY_RING_LONGER_FOR_FLASHINFER = Behaviour(
     "REPLAY_RING_LONGER_FOR_FLASHINFER",
     "with --mamba-backend flashinfer the ring of --use-replayssm is one column longer",

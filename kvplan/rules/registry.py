@@ -12,6 +12,7 @@ from kvplan.rules.blocks import (
     kv507_block_larger_than_request,
     kv508_cache_layout_impossible,
     kv509_block_exceeds_batch,
+    kv510_block_does_not_suit_model,
 )
 from kvplan.rules.cache import (
     kv201_packed_cache_viewed_plain,
@@ -159,6 +160,7 @@ RULES: tuple[Rule, ...] = (
     kv507_block_larger_than_request.RULE,
     kv508_cache_layout_impossible.RULE,
     kv509_block_exceeds_batch.RULE,
+    kv510_block_does_not_suit_model.RULE,
     kv601_nothing_left.RULE,
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.checkpoint import load
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
@@ -569,3 +570,11 @@ def test_dots3_note_rows_have_one_width(release: str) -> None:
     assert (indexed.spec, indexed.block_size, indexed.page_bytes) == ("MLAAttentionSpec", 64, 139_264)
     assert (sliding_one.spec, sliding_one.block_size, sliding_one.page_bytes) == ("SlidingWindowMLASpec", 64, 139_264)
     assert layer(found, f"{place}.0.self_attn.indexer.k_cache").page_bytes == 8_448
+
+
+@pytest.mark.parametrize("size", ["16", "48", "72"])
+def test_blocks_smaller_than_a_state_divide_by_zero(size: str) -> None:
+    """One state stands for 128 tokens: a smaller block has none, and vLLM divides by its page."""
+    found = planned(load("deepseek-ai/DeepSeek-V4-Flash", offline=True), "-tp", "8", "--block-size", size)
+    assert found.error is not None
+    assert (found.error.type, found.error.code) == ("ZeroDivisionError", "empty_page")

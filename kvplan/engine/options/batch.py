@@ -1,0 +1,89 @@
+"""How much one step computes: tokens and sequences of a batch.
+
+Sources: `engine/arg_utils.py`, `config/scheduler.py`.
+"""
+
+from __future__ import annotations
+
+from kvplan.engine.checks import bounds
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.options import given
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.history import capacity, parallel
+from kvplan.launch.values import Hardware, Launch
+from kvplan.releases import Release
+
+_GIB = 1 << 30
+_BATCHED_DP_TOKENS = 256
+"""Tokens a batch where experts work on batches of fixed size."""
+_BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
+
+
+def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[int, int]:
+    """(max_num_batched_tokens, max_num_seqs): defaults by GPU memory and by who starts the engine, capped by each
+    other."""
+    release = launch.release
+    tier = _large_gpu_tier(launch.hardware, release)
+    asked_tokens, asked_seqs = launch.get("max_num_batched_tokens"), launch.get("max_num_seqs")
+    usual = (8192, 16384, 16384) if launch.offline else (2048, 8192, 16384)
+    default = _BATCHED_DP_TOKENS if _batched_dp_moe(launch) else usual[tier]
+    tokens = int(asked_tokens) if asked_tokens is not None else default
+    seqs = int(asked_seqs) if asked_seqs is not None else (256, 1024, 1024)[tier]
+    chunked = given.value(launch, "enable_chunked_prefill")
+    chunked = geometry.prefills_in_parts if chunked is None else bool(chunked)
+    if launch.get("performance_mode") == "throughput":
+        tokens *= 2 if asked_tokens is None else 1
+        seqs *= 2 if asked_seqs is None else 1
+    if asked_tokens is None:
+        if not chunked:
+            tokens = max(max_model_len, tokens)
+        if release.has(capacity.MM_PREFIX_RAISES_BATCHED_TOKENS) and geometry.mm_prefix_item_tokens is not None:
+            tokens = max(tokens, geometry.mm_prefix_item_tokens)
+        tokens = min(seqs * max_model_len, tokens)
+    if asked_seqs is None:
+        seqs = min(seqs, tokens)
+    bounds.check_batch_sizes(tokens, seqs)
+    if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
+            exception="ValidationError",
+            facts={"option": "--max-num-batched-tokens", "value": tokens},
+        )
+    if tokens < seqs:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
+            exception="ValidationError",
+            facts={"option": "--max-num-batched-tokens", "value": tokens},
+        )
+    return tokens, seqs
+
+
+def cause(launch: Launch) -> str:
+    """Why `max_num_batched_tokens` is what it is, for people."""
+    if launch.get("max_num_batched_tokens") is not None:
+        return f"--max-num-batched-tokens {launch.get('max_num_batched_tokens')}"
+    hardware = launch.hardware
+    return f"default of the API server on {hardware.name} ({hardware.memory_bytes / _GIB:.0f} GiB)"
+
+
+def _large_gpu_tier(hardware: Hardware, release: Release) -> int:
+    """0 small, 1 for 70 GiB and more (A100 excepted), 2 for 160 GiB and more where the release knows that tier."""
+    if hardware.memory_bytes >= 160 * _GIB and release.has(capacity.BATCHED_TOKENS_16K_ON_LARGE_GPUS):
+        return 2
+    gb10 = hardware.capability == (12, 1) and release.has(capacity.GB10_KEEPS_SMALL_BATCH_DEFAULTS)
+    if hardware.memory_bytes >= 70 * _GIB and "a100" not in hardware.device_name.lower() and not gb10:
+        return 1
+    return 0
+
+
+def _batched_dp_moe(launch: Launch) -> bool:
+    """Whether experts work on small fixed batches: data and expert parallelism over a batched all-to-all backend."""
+    if not launch.release.has(parallel.BATCHED_DP_TAKES_SMALL_BATCHES):
+        return False
+    batched = given.value(launch, "all2all_backend") in _BATCHED_ALL2ALL
+    return batched and bool(launch.get("enable_expert_parallel")) and (launch.get("data_parallel_size") or 1) > 1

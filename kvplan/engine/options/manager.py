@@ -1,0 +1,52 @@
+"""The KV cache manager's own options: shared prefixes, and groups of several kinds.
+
+Sources: `engine/arg_utils.py`, `config/vllm.py`.
+"""
+
+from __future__ import annotations
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.history import capacity, state
+from kvplan.launch.values import Launch
+
+_ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
+
+
+def prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
+    """Whether requests share the cache of a prefix: as asked, else where the model and the release allow it."""
+    asked = launch.get("enable_prefix_caching")
+    if geometry.never_shares_prefixes:
+        return False
+    if asked is not None:
+        return bool(asked)
+    return geometry.shares_prefixes and (
+        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+    )
+
+
+def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
+    """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
+    release = launch.release
+    cause = None
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    allowed = launch.environment.get(_ALLOW_CHUNKS, "1")
+    if chunks and allowed.strip().lower() in ("", "0", "false"):
+        cause = f"{_ALLOW_CHUNKS}={allowed}"
+    if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
+        cause = "--kv-events-config"
+    asked = launch.get("disable_hybrid_kv_cache_manager")
+    if asked is None:
+        connector = launch.get("kv_transfer_config") is not None
+        return cause is not None or (connector and release.has(capacity.CONNECTOR_DISABLES_HYBRID_MANAGER))
+    if asked is False and cause is not None:
+        raise stop(
+            Stage.OPTIONS,
+            "hybrid_manager",
+            "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
+            exception="ValidationError",
+            facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
+        )
+    return bool(asked)

@@ -1,0 +1,100 @@
+"""Which model runner works, and how many batches are under way at once. Source: `config/vllm.py`."""
+
+from __future__ import annotations
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks import executors
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.options import given
+from kvplan.engine.speculation import running
+from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.history import capacity, parallel, state
+from kvplan.launch.values import Launch
+from kvplan.releases import Release
+
+_V2_LISTED: tuple[tuple[str, str | None, str | None], ...] = (
+    ("Qwen3ForCausalLM", "0.22.1", "0.24.0"),
+    ("LlamaForCausalLM", "0.23.0", "0.24.0"),
+    ("MistralForCausalLM", "0.23.0", "0.24.0"),
+    ("DeepseekV2ForCausalLM", "0.24.0", None),
+    ("Qwen2MoeForCausalLM", "0.24.0", None),
+    ("GraniteMoeForCausalLM", "0.24.0", None),
+    ("InklingForCausalLM", "0.26.0", None),
+    ("InklingForConditionalGeneration", "0.26.0", None),
+    ("LongcatFlashNgramForCausalLM", "0.26.0", None),
+    ("KimiK3ForConditionalGeneration", "0.27.1", None),
+    ("DeepseekV4ForCausalLM", "0.28.0", None),
+)
+"""Architectures that a release runs on the V2 runner though its general rule would not: name, first, last release."""
+
+
+def model_runner(
+    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+) -> str:
+    """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
+    release = launch.release
+    wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
+    if wish is not None:
+        return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+    if running.forces_v2(speculation, release):
+        return "V2"
+    if running.keeps_v1(speculation, release, pipeline):
+        return "V1"
+    if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        return "V2"
+    if release.has(capacity.V2_RUNNER_FOR_ALL):
+        return "V2"
+    if geometry.runner_type != "generate":
+        return "V1"
+    listed = _listed_for_v2(release, checkpoint.architectures)
+    if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
+        if (geometry.has_inner_state and not listed) or given.value(launch, "kv_sharing_fast_prefill"):
+            return "V1"
+        return "V2" if listed or not geometry.is_moe else "V1"
+    if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
+        quantised = checkpoint.quantization is not None or launch.get("quantization") is not None
+        if release.has(capacity.V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED) or not (geometry.is_moe or quantised):
+            return "V2"
+    return "V1"
+
+
+def async_scheduling(
+    launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, runner: str, state_mode: str
+) -> bool:
+    """On unless switched off; pooling models, some speculation and executors without support go without, as did
+    cached states."""
+    asked = launch.get("async_scheduling")
+    executor = launch.get("distributed_executor_backend")
+    supported = executor != "ray" or executors.ray_schedules_asynchronously(launch)
+    if asked and not supported:
+        raise executors.refusal(str(executor), launch.release)
+    hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
+        hindrance = "prefix caching for Mamba models"
+    if asked is not None:
+        if asked and hindrance is not None:
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                f"Async scheduling is not supported with {hindrance}.",
+                exception="ValidationError",
+                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
+            )
+        return bool(asked)
+    return supported and geometry.runner_type == "generate" and hindrance is None
+
+
+def concurrent_batches(asynchronous: bool, runner: str, pipeline: int) -> int:
+    """Batches that may be in flight at once (`VllmConfig.max_concurrent_batches`)."""
+    if asynchronous:
+        if runner == "V2":
+            return pipeline + 1
+        if pipeline <= 1:
+            return 2
+    return pipeline
+
+
+def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
+    return any(name in architectures and release.within(since, until) for name, since, until in _V2_LISTED)
