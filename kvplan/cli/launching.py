@@ -76,10 +76,17 @@ def launch_of(question: Asked) -> Launch:
 
 def plan_of(question: Asked) -> Plan:
     """The emulated start-up of that launch."""
-    from kvplan.checkpoint.load import STDIN, load
     from kvplan.engine import plan
 
     launch = launch_of(question)
+    checkpoint, draft = checkpoints_of(launch, offline=question.offline)
+    return plan(checkpoint, launch, draft=draft)
+
+
+def checkpoints_of(launch: Launch, *, offline: bool) -> tuple[Checkpoint, Checkpoint | None]:
+    """The model of a launch and, where it needs files of its own, its draft model."""
+    from kvplan.checkpoint.load import STDIN, load
+
     if launch.model is None:
         raise InputError("no model given: name one from the catalog, a config.json, a directory or a Hub id")
     stdin: TextIO | None = sys.stdin
@@ -88,11 +95,11 @@ def plan_of(question: Asked) -> Plan:
     overrides = launch.get("hf_overrides")
     checkpoint = load(
         launch.model,
-        offline=question.offline,
+        offline=offline,
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
     )
-    return plan(checkpoint, launch, draft=_draft_of(launch, checkpoint.reference, offline=question.offline))
+    return checkpoint, _draft_of(launch, checkpoint.reference, offline=offline)
 
 
 def _draft_of(launch: Launch, target: str, *, offline: bool) -> Checkpoint | None:

@@ -13,6 +13,7 @@ from kvplan.engine.values import (
     BackendChoice,
     Capacity,
     Group,
+    KindShare,
     LayerPlan,
     Plan,
     SharedLayer,
@@ -22,6 +23,7 @@ from kvplan.engine.values import (
 from kvplan.launch.values import Launch, Location
 from kvplan.releases import Behaviour
 from kvplan.report.canvas import Canvas
+from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
 from kvplan.rules.values import Finding
@@ -63,7 +65,7 @@ def to_dict(report: Report) -> JsonObject:
         "layers": [_layer(layer) for layer in plan.layers],
         "shared_layers": [_shared(layer) for layer in plan.shared],
         "groups": [_group(group) for group in plan.groups],
-        "capacity": None if plan.capacity is None else _capacity(plan.capacity),
+        "capacity": None if plan.capacity is None else _capacity(plan, plan.capacity),
         "startup": {
             "outcome": "ok" if plan.error is None else "error",
             "stage": None if plan.error is None else str(plan.error.stage),
@@ -272,7 +274,8 @@ def _group(group: Group) -> JsonObject:
     }
 
 
-def _capacity(capacity: Capacity) -> JsonObject:
+def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
+    book = textbook(plan)
     return {
         "available_bytes": capacity.available_bytes,
         "estimated": capacity.estimated,
@@ -286,6 +289,25 @@ def _capacity(capacity: Capacity) -> JsonObject:
         "fixed_bytes": capacity.fixed_bytes,
         "bytes_per_token": capacity.bytes_per_token,
         "log_lines": list(capacity.log_lines),
+        "lengths": [
+            {"tokens": fit.tokens, "request_bytes": fit.request_bytes, "concurrency": fit.concurrency}
+            for fit in capacity.lengths
+        ],
+        "kinds": [_kind(kind) for kind in capacity.kinds],
+        "unused_bytes": capacity.unused_bytes,
+        "textbook": None if book is None else {"bytes_per_token": book.bytes_per_token, "formula": book.formula},
+    }
+
+
+def _kind(kind: KindShare) -> JsonObject:
+    return {
+        "spec": kind.spec,
+        "indexer": kind.indexer,
+        "sliding_window": kind.sliding_window,
+        "layers": kind.layers,
+        "request_bytes": kind.request_bytes,
+        "fixed_bytes": kind.fixed_bytes,
+        "bytes_per_token": kind.bytes_per_token,
     }
 
 

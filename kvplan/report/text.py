@@ -35,7 +35,7 @@ def render(report: Report, canvas: Canvas) -> str:
         sections.backends(page, report.plan)
     layers(page, report.plan)
     sections.groups(page, report.plan, whole=report.detail is Detail.PLAN)
-    sections.capacity(page, report.plan)
+    sections.capacity(page, report.plan, whole=report.detail is Detail.PLAN)
     return page.text()
 
 
