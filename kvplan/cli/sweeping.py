@@ -27,6 +27,7 @@ from kvplan.report.sweepvalues import (
 )
 
 if TYPE_CHECKING:
+    from kvplan.checkpoint.additions import Additions
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.cli.causes import Explainer
     from kvplan.engine.values import Plan
@@ -233,6 +234,8 @@ class Sweeper:
 
     judge: Callable[[Plan], Report]
     offline: bool
+    additions: Additions | None = None
+    """Models of the project's own."""
     _checkpoints: dict[object, tuple[Checkpoint, Checkpoint | None] | str] = field(init=False, default_factory=dict)
 
     def sweep(self, wanted: Combinations, *, diff: bool) -> SweepReport:
@@ -268,7 +271,7 @@ class Sweeper:
         known = self._checkpoints.get(key)
         if known is None:
             try:
-                known = checkpoints_of(launch, offline=self.offline)
+                known = checkpoints_of(launch, offline=self.offline, additions=self.additions)
             except InputError as error:
                 known = str(error)
             self._checkpoints[key] = known

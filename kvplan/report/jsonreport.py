@@ -26,6 +26,7 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
+from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding
 
 SCHEMA_ID = "kvplan/1"
@@ -73,6 +74,8 @@ def to_dict(report: Report) -> JsonObject:
             "later_errors": [_error(error) for error in plan.later_errors],
         },
         "findings": [_finding(finding) for finding in report.findings],
+        "suppressed": [_suppressed(one) for one in report.suppressed],
+        "suppressed_count": len(report.suppressed),
         "verdict": str(report.verdict),
         "exact": plan.exact,
     }
@@ -326,6 +329,10 @@ def _finding(finding: Finding) -> JsonObject:
         "fix": finding.fix,
         "references": list(finding.references),
     }
+
+
+def _suppressed(one: Suppressed) -> JsonObject:
+    return {**_finding(one.finding), "reason": one.reason, "by": one.by, "where": one.where}
 
 
 def _location(location: Location) -> JsonObject:

@@ -62,6 +62,7 @@ from kvplan.rules.limits import (
     kv907_release_assumed,
     kv908_value_not_known,
     kv910_host_memory_unknown,
+    kv911_suppression_unusable,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -182,4 +183,5 @@ RULES: tuple[Rule, ...] = (
     kv907_release_assumed.RULE,
     kv908_value_not_known.RULE,
     kv910_host_memory_unknown.RULE,
+    kv911_suppression_unusable.RULE,
 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from kvplan.cli.launching import asked, report_of
 from kvplan.cli.options import launch_options, rule_options, threshold_option
@@ -74,13 +75,13 @@ def command(
 
     question = asked(ctx)
     if releases is not None:
-        if ctx.get_parameter_source("vllm_version") is not click.core.ParameterSource.DEFAULT:
+        if ctx.get_parameter_source("vllm_version") not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
             raise InputError("give either --releases or --vllm-version, not both")
         question = replace(question, vllm_version=sweeping.releases(releases))
     if vary and question.words.literal is not None:
         raise InputError("--vary adds to options before --; a command after -- is left as it is")
     wanted = sweeping.combinations(question, vary)
-    sweeper = sweeping.Sweeper(lambda plan: report_of(ctx, plan), question.offline)
+    sweeper = sweeping.Sweeper(lambda plan: report_of(ctx, plan), question.offline, question.additions)
     report = sweeper.sweep(wanted, diff=diff)
     told = sweepjson.render(report) if format_name == "json" else sweeptext.render(report, canvas(output))
     write(told, output)

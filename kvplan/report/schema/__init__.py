@@ -373,6 +373,15 @@ class Finding(Part):
     references: list[str]
 
 
+class SuppressedFinding(Finding):
+    """A finding that was let be."""
+
+    reason: str
+    by: Literal["comment", "settings", "baseline"]
+    where: str
+    """The place of the comment, the entry of the settings file, or the baseline."""
+
+
 class TraceStep(Part):
     """One link in the chain of reasons behind a value."""
 
@@ -405,6 +414,9 @@ class PlanReport(Part):
     capacity: Capacity | None
     startup: Startup
     findings: list[Finding]
+    suppressed: list[SuppressedFinding]
+    """Findings that were let be with a reason; they are in no verdict."""
+    suppressed_count: int = Count
     verdict: Literal["ok", "note", "warning", "error"]
     exact: bool
     """The engine's own answers cover this architecture in this release; otherwise the numbers are derived."""
