@@ -7,13 +7,14 @@ those of one GPU; the worker with the fewest blocks sets the number for all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.engine import compressed_groups
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.grouping import CacheGroup
-from kvplan.engine.specs import RequestLimits, ceil_div
+from kvplan.engine.specs import LayerSpec, RequestLimits, ceil_div
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Capacity, KindShare, LengthFit, Stage, StartupError
 from kvplan.history import capacity as history
@@ -68,20 +69,36 @@ def _group_blocks(group: CacheGroup, limits: RequestLimits) -> int:
     return max(spec.request_blocks(limits) for spec in members)
 
 
+def _distinct(group: CacheGroup) -> CacheGroup:
+    """The group with each spec once: as many blocks for a request, in less time."""
+    return replace(group, specs=tuple(dict.fromkeys(group.specs))) if group.uniform else group
+
+
 def needed_bytes(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> int:
     """Bytes that the admission check says one request of `limits.max_model_len` tokens needs on a worker."""
+    return _need(groups, release)(limits)
+
+
+def _need(groups: tuple[CacheGroup, ...], release: Release) -> Callable[[RequestLimits], int]:
+    """`needed_bytes` of `groups` for any limits, with what does not depend on them computed once."""
     if not release.has(history.POOL_IS_WIDEST_GROUP) and all(group.uniform for group in groups):
         if len(groups) == 1:
-            return sum(spec.request_blocks(limits) * spec.page_bytes for spec in groups[0].specs)
-        return compressed_groups.needed_bytes([group.specs for group in groups], limits)
-    return bytes_per_block(groups, release) * request_blocks(groups, limits, release)
+            pages = Counter[LayerSpec]()
+            for spec in groups[0].specs:
+                pages[spec] += spec.page_bytes
+            return lambda limits: sum(spec.request_blocks(limits) * page for spec, page in pages.items())
+        return lambda limits: compressed_groups.needed_bytes([group.specs for group in groups], limits)
+    per_block, distinct = bytes_per_block(groups, release), tuple(_distinct(group) for group in groups)
+    return lambda limits: per_block * request_blocks(distinct, limits, release)
 
 
 def longest_fitting(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, available: int) -> int:
     """The largest max_model_len up to `limits.max_model_len` whose need fits `available` bytes; 0 if none does."""
 
+    need = _need(groups, release)
+
     def fits(length: int) -> bool:
-        return needed_bytes(groups, replace(limits, max_model_len=length), release) <= available
+        return need(replace(limits, max_model_len=length)) <= available
 
     if fits(limits.max_model_len):
         return limits.max_model_len

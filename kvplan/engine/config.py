@@ -54,7 +54,6 @@ class EngineConfig:
     quantization_method: str | None
     """The method the run ends up with: the checkpoint's, or what claims it."""
     expert_parallel: bool
-    kv_connector: bool
     batch_invariant: bool
     decode_context_parallel: int
     prefill_context_parallel: int
@@ -180,7 +179,6 @@ def validate(
         quantization=given.value(launch, "quantization"),
         quantization_method=method,
         expert_parallel=bool(given.value(launch, "enable_expert_parallel")),
-        kv_connector=given.value(launch, "kv_transfer_config") is not None,
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         decode_context_parallel=context.decode,
         prefill_context_parallel=context.prefill,

@@ -388,15 +388,10 @@ def _packed(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
     """
     if len({spec.page_bytes for spec in specs.values()}) <= 1:
         return None
-    buckets: list[dict[str, LayerSpec]] = []
+    buckets: dict[tuple[object, ...], dict[str, LayerSpec]] = {}
     for name, spec in specs.items():
-        for bucket in buckets:
-            if same_type([*bucket.values(), spec]):
-                bucket[name] = spec
-                break
-        else:
-            buckets.append({name: spec})
-    patterns = [_Pattern.of(bucket) for bucket in buckets]
+        buckets.setdefault((spec.block_size, spec.type_key), {})[name] = spec
+    patterns = [_Pattern.of(bucket) for bucket in buckets.values()]
     floor = max((p.repeats for p in patterns if p.balanced and len(p.by_page) > 1), default=0)
     repeats = cheapest_divisor([p.repeats for p in patterns if p.balanced], floor) if floor else None
 

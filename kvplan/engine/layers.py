@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
@@ -23,8 +24,9 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
+from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
-from kvplan.engine.own_caches import settle
+from kvplan.engine.own_caches import Settled, settle
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.speculation.drafting import backend_wish, refusal
@@ -38,6 +40,8 @@ from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
+_ASKED_OF = attrgetter("kind", "head_size", "head_size_v", "latent", "has_sinks", "num_heads", "num_kv_heads")
+"""What a layer's question to the backends depends on, of the layer itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +268,9 @@ class _RankBuilder:
         self.scheme = compressed_tensors_scheme(checkpoint.quantization)
         self.quantization = checkpoint.quantization
         self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
-        self.decisions: dict[BackendQuery, BackendDecision] = {}
+        self.queries: dict[tuple[object, ...], BackendQuery] = {}
+        self.decisions: dict[BackendQuery, tuple[BackendDecision, dict[int, None], str]] = {}
+        self.settled: dict[tuple[object, ...], Settled] = {}
         self.states: dict[State, BuiltState] = {}
 
     def add(self, layer: LayerGeometry, before: Sequence[BuiltLayer] = ()) -> list[BuiltLayer]:
@@ -349,7 +355,7 @@ class _RankBuilder:
         if (
             config.num_speculative_tokens
             and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
-            and self.checkpoint.model_type != "qwen3_next"
+            and self.checkpoint.model_type not in OLDEST_WITH_STATES_AND_DRAFT
         ):
             raise stop(
                 Stage.SPECS,
@@ -426,8 +432,8 @@ class _RankBuilder:
         asked, skipped = self.run_cache_dtype, False
         if own.is_attention:
             asked, skipped = self._layer_dtype(layer, layer.sliding_window)
-        query = replace(self._query(layer, asked, layer.sliding_window), tokens_per_state=own.tokens_per_state)
-        settled = settle(self.geometry.family, layer, query, self.release)
+        query = self._query(layer, asked, layer.sliding_window, own.tokens_per_state)
+        settled = self._settled(layer, query)
         if settled.cache_dtype != asked:
             self.run_cache_dtype = settled.cache_dtype
             self.trail.note(
@@ -438,14 +444,16 @@ class _RankBuilder:
                 "--kv-cache-dtype",
                 settled.behaviour,
             )
+        if query.run_cache_dtype != self.run_cache_dtype:
+            query = replace(query, run_cache_dtype=self.run_cache_dtype)
         return BuiltLayer(
-            geometry=replace(layer, own=settled.own),
+            geometry=layer if settled.own is own else replace(layer, own=settled.own),
             rank=self.rank,
             cache_dtype=settled.cache_dtype if own.is_attention else None,
             storage=settled.storage,
             quant_mode=quant_mode(settled.cache_dtype if own.mode_follows_format else "auto", self.release),
             backend=settled.backend,
-            query=replace(query, run_cache_dtype=self.run_cache_dtype),
+            query=query,
             sliding_window=layer.sliding_window,
             num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
             skipped=skipped,
@@ -453,6 +461,13 @@ class _RankBuilder:
             asked_first=settled.asked_first,
             page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
         )
+
+    def _settled(self, layer: LayerGeometry, query: BackendQuery) -> Settled:
+        key = (query, layer.own, layer.role, layer.own_backend)
+        found = self.settled.get(key)
+        if found is None:
+            found = self.settled[key] = settle(self.geometry.family, layer, query, self.release)
+        return found
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:
         """(the cache dtype this layer asks its backend for, whether the skip list set it)."""
@@ -530,13 +545,22 @@ class _RankBuilder:
             self.trail.used_tokens.add(str(layer.index))
         return asked
 
-    def _query(self, layer: LayerGeometry, asked: str, window: int | None) -> BackendQuery:
+    def _query(self, layer: LayerGeometry, asked: str, window: int | None, tokens_per_state: int = 1) -> BackendQuery:
+        """What the layer asks the backends; layers that ask the same share one question."""
+        key = (asked, self.run_cache_dtype, window is None, tokens_per_state, *_ASKED_OF(layer))
+        query = self.queries.get(key)
+        if query is None:
+            query = self.queries[key] = self._new_query(layer, asked, window, tokens_per_state)
+        return query
+
+    def _new_query(self, layer: LayerGeometry, asked: str, window: int | None, tokens_per_state: int) -> BackendQuery:
         config = self.config
         mla = layer.kind is Kind.MLA
         query = BackendQuery(
             capability=config.hardware.capability,
             head_size=layer.head_size,
             head_size_v=layer.head_size_v,
+            tokens_per_state=tokens_per_state,
             dtype=config.model_dtype,
             kv_cache_dtype=asked,
             run_cache_dtype=self.run_cache_dtype,
@@ -555,7 +579,6 @@ class _RankBuilder:
             ),
             use_non_causal=self.draft is not None and self.draft.non_causal,
             use_batch_invariant=config.batch_invariant,
-            use_kv_connector=config.kv_connector,
             use_pcp=config.prefill_context_parallel > 1,
             use_dcp=config.decode_context_parallel > 1,
             dcp_size=config.decode_context_parallel,
@@ -599,11 +622,14 @@ class _RankBuilder:
         return backend
 
     def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
-        decision = self.decisions.get(query)
-        if decision is None:
+        known = self.decisions.get(query)
+        if known is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
-            decision = self.decisions[query] = choose(query, self.release)
-        self.trail.choices[query.kv_cache_dtype, decision, query, self.draft is not None][layer.index] = None
+            chosen = choose(query, self.release)
+            choosing = self.trail.choices[query.kv_cache_dtype, chosen, query, self.draft is not None]
+            known = self.decisions[query] = (chosen, choosing, self._why(query, chosen))
+        decision, layers, cause = known
+        layers[layer.index] = None
         if decision.backend is None:
             outside = query.kv_cache_dtype in ROCM_ONLY
             code = "layout_outside_cuda" if outside else "no_backend"
@@ -625,12 +651,17 @@ class _RankBuilder:
             self._number(layer),
             "layer.backend",
             decision.backend,
-            f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
-            f"compute capability {self.config.hardware.capability_text}"
-            + (f"; refused: {_refusals(decision)}" if decision.rejected else ""),
+            cause,
             "--attention-backend" if query.wanted is not None else None,
         )
         return decision.backend
+
+    def _why(self, query: BackendQuery, decision: BackendDecision) -> str:
+        return (
+            f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
+            f"compute capability {self.config.hardware.capability_text}"
+            + (f"; refused: {_refusals(decision)}" if decision.rejected else "")
+        )
 
     def _canonical(self, layer: LayerGeometry, backend: str, asked: str, skipped: bool) -> str:
         """The cache dtype after the layer looked at its backend; a change also rewrites the launch-wide one."""

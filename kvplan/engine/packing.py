@@ -51,11 +51,9 @@ class Keeps(StrEnum):
     """Which spec class counts the bytes: until 0.27 they differ."""
 
     ALL = "all"
-    """FullAttentionSpec."""
+    """FullAttentionSpec and the classes that inherit its formula."""
     WINDOW = "window"
     """SlidingWindowSpec."""
-    OTHER = "other"
-    """The classes that inherit the general formula (chunked local attention, cross attention)."""
 
 
 def nvfp4_row(head_size: int) -> int:

@@ -35,7 +35,7 @@ from kvplan.engine.layers import Built, BuiltLayer
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.spec_building import build_spec
+from kvplan.engine.spec_building import build_specs
 from kvplan.engine.specs import BareAssertion, LayerSpec
 from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
@@ -140,7 +140,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
         size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
-        progress.specs |= {layer.geometry.name: build_spec(layer, size, config.release) for layer in mine}
+        progress.specs |= build_specs(mine, size, config.release)
     for size in progress.sizes.values():
         context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)

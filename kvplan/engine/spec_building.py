@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from operator import attrgetter
 
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.layers import BuiltLayer
-from kvplan.engine.models.geometry import Kind
+from kvplan.engine.models.geometry import Kind, LayerGeometry
 from kvplan.engine.own_specs import own_spec
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec, SinkFullAttentionSpec
@@ -31,6 +32,26 @@ from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed
 from kvplan.history import state as state_history
 from kvplan.releases import Release
+
+_OF_GEOMETRY = attrgetter(*(field.name for field in fields(LayerGeometry) if field.name not in ("name", "index")))
+_OF_LAYER = attrgetter(*(field.name for field in fields(BuiltLayer) if field.name not in ("geometry", "query")))
+
+
+def build_specs(layers: Sequence[BuiltLayer], block: BlockSize, release: Release) -> dict[str, LayerSpec]:
+    """The specs that the layers of a rank return once its block size is settled, by layer name.
+
+    Layers that differ in name and number alone share one.
+    """
+    made: dict[tuple[object, ...], LayerSpec] = {}
+    specs: dict[str, LayerSpec] = {}
+    for layer in layers:
+        # Equal questions are mostly one object, so its identity will do and spares hashing it.
+        alike = (id(layer.query), _OF_LAYER(layer), _OF_GEOMETRY(layer.geometry))
+        spec = made.get(alike)
+        if spec is None:
+            spec = made[alike] = build_spec(layer, block, release)
+        specs[layer.geometry.name] = spec
+    return specs
 
 
 def build_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from kvplan.engine.backends.layouts import is_block_compact, is_block_outermost,
 from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.software import fa_version
 from kvplan.engine.backends.values import BackendQuery, MultipleOf
-from kvplan.engine.backends.views import ViewError, view_elements_per_block, view_shape
+from kvplan.engine.backends.views import ViewError, view_shape
 from kvplan.engine.models.geometry import Latent
 from kvplan.engine.packing import turboquant_slot
 from kvplan.releases import KNOWN, resolve
@@ -143,9 +144,16 @@ def test_view_shape(backend: str, release: str, dtype: str, expected: tuple[int,
 def test_packed_latent_rows_follow_the_dtype_string() -> None:
     # The crash of 0.25: 64 tokens of 656 bytes are allocated, `auto` views 64 rows of 576.
     def elements(backend: str, dtype: str) -> int | None:
-        return view_elements_per_block(
-            backend, resolve("0.25.1"), block_size=64, num_kv_heads=1, head_size=576, cache_dtype=dtype
+        shape = view_shape(
+            backend,
+            resolve("0.25.1"),
+            num_blocks=1,
+            block_size=64,
+            num_kv_heads=1,
+            head_size=576,
+            cache_dtype=dtype,
         )
+        return None if shape is None else prod(shape)
 
     assert elements("FLASHMLA_SPARSE", "fp8_ds_mla") == 41984
     assert elements("FLASHMLA_SPARSE", "auto") == 36864

@@ -128,7 +128,6 @@ def test_gemma3_multimodal_windows_and_prefix() -> None:
     assert names(found)[0] == "language_model.model.layers.0.self_attn.attn"
     assert windows(found) == [1024, 1024, 1024, None]
     assert found.model_sliding_window is None
-    assert found.is_multimodal
     assert found.uses_mm_prefix
 
 

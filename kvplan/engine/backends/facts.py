@@ -101,8 +101,6 @@ class Backend:
     layouts: Dated[tuple[str, ...] | None] = field(default=Dated(None))
     """KV cache layouts it can work with (from 0.29), best first; None: any."""
     layout_check: Callable[[BackendQuery, Release], tuple[str, ...] | None] | None = None
-    package: str | None = None
-    """A pip package beyond vLLM's own requirements that it needs."""
 
     def has(self, feature: Feature, query: BackendQuery, release: Release) -> bool:
         """Whether the backend offers `feature` for this question in this release."""

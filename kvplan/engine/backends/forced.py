@@ -67,7 +67,7 @@ def sparse_with_sinks(query: BackendQuery, release: Release) -> BackendDecision:
     if decision.backend is None:
         return decision
     # vLLM validates the variant without the context-parallel and connector questions.
-    alone = replace(plain, use_dcp=False, use_pcp=False, use_kv_connector=False, use_batch_invariant=False)
+    alone = replace(plain, use_dcp=False, use_pcp=False, use_batch_invariant=False)
     if reasons(BY_NAME["FLASHMLA_SPARSE"], alone, release):
         return decision
     return replace(decision, backend="FLASHMLA_SPARSE")

@@ -207,7 +207,6 @@ LATENT: tuple[Backend, ...] = (
         block_sizes=always((32, 64)),
         features={**_WITH_DCP, Feature.NON_CAUSAL: "0.28.0", Feature.NON_CAUSAL_DCP: "0.29.0"},
         combination=_tokenspeed_mla,
-        package="tokenspeed-mla",
     ),
     Backend(
         name="CUTLASS_MLA",

@@ -344,7 +344,6 @@ _B12X = Backend(
     combination=_b12x_combination,
     layouts=always(_BLACKWELL_LAYOUTS),
     preferred_block_size=128,
-    package="b12x",
 )
 
 _FLASH_ATTN_DIFFKV = replace(_FLASH_ATTN, name="FLASH_ATTN_DIFFKV")

@@ -51,8 +51,6 @@ class BackendQuery:
     """`decoder`, `encoder`, `encoder_only` or `encoder_decoder`."""
     use_non_causal: bool = False
     use_batch_invariant: bool = False
-    use_kv_connector: bool = False
-    """Part of vLLM's question since 0.23; no backend for CUDA minds it."""
     use_pcp: bool = False
     use_dcp: bool = False
     use_rswa: bool = False

@@ -6,8 +6,6 @@ dtype, so they tell whether the view fits the bytes that were allocated.
 
 from __future__ import annotations
 
-from math import prod
-
 from kvplan.engine.packing import SCALE_BYTES, TURBOQUANT_BITS, nvfp4_row, turboquant_slot
 from kvplan.history import backends as history
 from kvplan.releases import Release
@@ -107,27 +105,3 @@ def view_shape(
     if name in _PAIR_FIRST and not release.has(history.VIEW_BLOCKS_FIRST):
         return (2, num_blocks, block_size, num_kv_heads, width)
     return (num_blocks, 2, block_size, num_kv_heads, width)
-
-
-def view_elements_per_block(
-    name: str,
-    release: Release,
-    *,
-    block_size: int,
-    num_kv_heads: int,
-    head_size: int,
-    head_size_v: int | None = None,
-    cache_dtype: str = "auto",
-) -> int | None:
-    """Elements of one block in the backend's view (see `view_shape`); None where the spec decides."""
-    shape = view_shape(
-        name,
-        release,
-        num_blocks=1,
-        block_size=block_size,
-        num_kv_heads=num_kv_heads,
-        head_size=head_size,
-        head_size_v=head_size_v,
-        cache_dtype=cache_dtype,
-    )
-    return None if shape is None else prod(shape)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.engine.models import by_name
 from kvplan.history import checks
 from kvplan.releases import Release
 
@@ -95,8 +96,6 @@ _DEPRECATED: Mapping[str, str | None] = {
 }
 """Methods that start only with --allow-deprecated-quantization, with the last release that says so."""
 
-_DEEPSEEK_V4 = frozenset({"deepseek_v4"})
-_DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 
 
@@ -135,11 +134,12 @@ def converted(
         return _integer_weights(declared, section, asked, capability, release)
     if declared.startswith("modelopt"):
         return _modelopt(declared, section, release)
-    if declared in ("mxfp4", "gpt_oss_mxfp4") and model_type == "gpt_oss" and release.has(checks.GPT_OSS_MXFP4_METHOD):
+    mxfp4 = declared in ("mxfp4", "gpt_oss_mxfp4") and model_type in by_name.MXFP4_OF_ITS_OWN
+    if mxfp4 and release.has(checks.GPT_OSS_MXFP4_METHOD):
         return "gpt_oss_mxfp4"
     if declared in ("fp8", "deepseek_v4_fp8") and release.has(checks.DEEPSEEK_V4_FP8_METHOD):
-        newer = model_type in _DEEPSEEK_V41 and release.has(checks.DEEPSEEK_V41_FP8_METHOD)
-        if model_type in _DEEPSEEK_V4 or newer or asked == "deepseek_v4_fp8":
+        newer = model_type in by_name.DEEPSEEK_V41 and release.has(checks.DEEPSEEK_V41_FP8_METHOD)
+        if model_type in by_name.DEEPSEEK_V4 or newer or asked == "deepseek_v4_fp8":
             return "deepseek_v4_fp8"
     return None
 

@@ -19,23 +19,12 @@ from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.models.by_name import FEED_FORWARD
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 
-_DENSE = frozenset({"LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"})
-_QWEN_MOE = frozenset({"Qwen2MoeForCausalLM", "Qwen3MoeForCausalLM"})
-_MINIMAX = frozenset({"MiniMaxM2ForCausalLM"})
-_DEEPSEEK = frozenset(
-    {
-        "DeepseekV2ForCausalLM",
-        "DeepseekV3ForCausalLM",
-        "DeepseekV32ForCausalLM",
-        "Glm4MoeForCausalLM",
-        "GlmMoeDsaForCausalLM",
-    }
-)
 _SMALLEST_REFINED_BLOCK = 32
 
 
@@ -170,7 +159,7 @@ def _experts(part: _Experts, block: tuple[int, int], config: EngineConfig) -> tu
 
 
 def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) -> Iterator[_Part]:
-    if geometry.architecture not in _DENSE | _QWEN_MOE | _MINIMAX | _DEEPSEEK:
+    if geometry.architecture not in FEED_FORWARD:
         return
     layer = next((layer for layer in geometry.layers if layer.kind in (Kind.ATTENTION, Kind.MLA)), None)
     if layer is None:
@@ -206,25 +195,30 @@ def _latent_projections(layer: LayerGeometry, text: Mapping[str, Any], prefix: s
 
 def _feed_forward(geometry: ModelGeometry, text: Mapping[str, Any], config: EngineConfig) -> Iterator[_Part]:
     tensor, hidden = config.tensor_parallel, _size(text, "hidden_size")
-    if geometry.architecture in _DENSE:
-        yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), tensor)
-    elif geometry.architecture in _MINIMAX:
-        yield _routed("model.layers.0.block_sparse_moe.experts", _size(text, "intermediate_size"), hidden, config)
-    elif geometry.architecture in _QWEN_MOE:
-        yield from _qwen_moe(text, geometry.num_layers, hidden, config)
-    elif geometry.architecture in _DEEPSEEK:
-        first = _size(text, "first_k_dense_replace")
-        if first > 0:
+    match FEED_FORWARD.get(geometry.architecture):
+        case "dense":
             yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), tensor)
-        if _size(text, "n_routed_experts") and first < geometry.num_layers:
-            prefix, size = f"model.layers.{first}.mlp", _size(text, "moe_intermediate_size")
-            shared = _size(text, "n_shared_experts")
-            if shared and not _sequence_parallel(config):
-                yield from _mlp(f"{prefix}.shared_experts", size * shared, tensor)
-            yield _routed(f"{prefix}.experts", size, hidden, config)
+        case "block_experts":
+            yield _routed("model.layers.0.block_sparse_moe.experts", _size(text, "intermediate_size"), hidden, config)
+        case "sparse_steps":
+            yield from _sparse_steps(text, geometry.num_layers, hidden, config)
+        case "shared_experts":
+            yield from _shared_experts(text, geometry.num_layers, hidden, config)
 
 
-def _qwen_moe(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[_Part]:
+def _shared_experts(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[_Part]:
+    first = _size(text, "first_k_dense_replace")
+    if first > 0:
+        yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), config.tensor_parallel)
+    if _size(text, "n_routed_experts") and first < layers:
+        prefix, size = f"model.layers.{first}.mlp", _size(text, "moe_intermediate_size")
+        shared = _size(text, "n_shared_experts")
+        if shared and not _sequence_parallel(config):
+            yield from _mlp(f"{prefix}.shared_experts", size * shared, config.tensor_parallel)
+        yield _routed(f"{prefix}.experts", size, hidden, config)
+
+
+def _sparse_steps(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[_Part]:
     step = max(1, _size(text, "decoder_sparse_step"))
     plain = text.get("mlp_only_layers")
     plain = plain if isinstance(plain, (list, tuple)) else ()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from kvplan.engine.models import arch_config, pooling, registered, resolve, windows
 from kvplan.engine.models.families import (
-    ATTENDS_BOTH_WAYS,
     BACKEND_BY_HEAD_SIZES,
     BUILDERS,
     LARGEST_ITEM_TOKENS,
@@ -109,15 +108,11 @@ def build(
         is_moe=found.has_experts,
         is_hybrid=hybrid,
         runner_type=resolved.runner_type,
-        is_encoder_decoder=bool(config.get("is_encoder_decoder")),
-        is_attention_free=entry.attention_free,
         attention=attention,
-        attends_both_ways=family in ATTENDS_BOTH_WAYS,
         never_shares_prefixes=family in NO_PREFIXES,
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
-        is_multimodal=entry.multimodal,
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
         mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,

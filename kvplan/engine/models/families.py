@@ -118,8 +118,5 @@ MORE_STATES: dict[str, Callable[[Construction], State]] = {
 }
 """Families of other files with state layers: the state that the class itself reports."""
 
-ATTENDS_BOTH_WAYS = frozenset({"hrm_text"})
-"""Families whose prompt attends in both directions while its tokens are cached."""
-
 NO_PREFIXES = frozenset({"hrm_text", "unlimited_ocr"})
 """Families whose cached tokens cannot serve another request: prefix caching is switched off, whoever asked for it."""

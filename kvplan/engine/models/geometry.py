@@ -244,12 +244,8 @@ class ModelGeometry:
     is_moe: bool = False
     is_hybrid: bool = False
     runner_type: str = "generate"
-    is_encoder_decoder: bool = False
-    is_attention_free: bool = False
     attention: str = "decoder"
     """How vLLM sorts the model: `decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`."""
-    attends_both_ways: bool = False
-    """The prompt attends in both directions while its tokens are cached (prefix-LM)."""
     never_shares_prefixes: bool = False
     """Prefix caching is switched off whoever asked for it."""
     prefills_in_parts: bool = True
@@ -257,7 +253,6 @@ class ModelGeometry:
     shares_prefixes: bool = True
     """Whether prefix caching is on by default, as far as attention and pooling decide it."""
     supports_pipeline: bool = True
-    is_multimodal: bool = False
     uses_mm_prefix: bool = False
     """Bidirectional attention over image tokens (`is_mm_prefix_lm`), which some backends refuse."""
     mm_prefix_item_tokens: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models.by_name import LENGTH_INCLUDES_SCALING
 from kvplan.engine.options import given
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
@@ -105,7 +106,8 @@ def _derived_length(
         derived, key = disabled_window, "sliding_window"
     if derived is None:
         return None, None
-    if "gemma3" in str(text.get("model_type", "")):
+    model_type = str(text.get("model_type", ""))
+    if any(part in model_type for part in LENGTH_INCLUDES_SCALING):
         return derived, key
     yarn_in_config = release.has(capacity.YARN_LENGTH_IN_CONFIG)
     unscaled = _UNSCALED_ROPE | _ALSO_UNSCALED_ROPE if yarn_in_config else _UNSCALED_ROPE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models.by_name import NO_FLOAT16
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
@@ -10,14 +11,12 @@ from kvplan.engine.values import Stage
 from kvplan.launch.values import Launch
 
 _DTYPE_ALIASES = {"half": "float16", "float": "float32"}
-_NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "plamo2", "glm4"})
-"""Model types that vLLM keeps from running in float16 (numerical instability)."""
 
 
 def resolve(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> str:
     """`--dtype` resolved: `auto` takes the checkpoint's, float32 becomes the platform's preferred half type."""
     asked = str(given.value(launch, "dtype")).lower()
-    no_half = checkpoint.model_type in _NO_FLOAT16
+    no_half = checkpoint.model_type in NO_FLOAT16
     if asked != "auto":
         asked = _DTYPE_ALIASES.get(asked, asked)
         if asked == "float16" and no_half:

@@ -53,11 +53,6 @@ class Speculation:
     """The longest request the draft takes; None where it takes what the target takes."""
 
     @property
-    def has_layers(self) -> bool:
-        """Whether the draft owns or reads caches."""
-        return bool(self.layers)
-
-    @property
     def architecture(self) -> str | None:
         """The class of the draft's layers, None where it has none."""
         if self.checkpoint is None or not self.layers:

@@ -1,0 +1,39 @@
+"""What vLLM ties to the name of a model type or class instead of to a field of its config."""
+
+from __future__ import annotations
+
+NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "plamo2", "glm4"})
+"""Model types that vLLM keeps from running in float16 (numerical instability). Source: `config/model.py`."""
+
+LENGTH_INCLUDES_SCALING = ("gemma3",)
+"""Parts of model types whose context length is already the scaled one. Source: `config/model.py`."""
+
+OLDEST_WITH_STATES_AND_DRAFT = frozenset({"qwen3_next"})
+"""Model types with states that could speculate before all could. Source: `v1/worker/gpu_model_runner.py`."""
+
+MXFP4_OF_ITS_OWN = frozenset({"gpt_oss"})
+"""Model types whose MXFP4 checkpoints have a method of their own. Source: `quantization/mxfp4.py`."""
+
+DEEPSEEK_V4 = frozenset({"deepseek_v4"})
+DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
+"""Model types whose FP8 checkpoints have a method of their own. Source: `quantization/fp8.py`."""
+
+FEED_FORWARD: dict[str, str] = {
+    "DeepseekV2ForCausalLM": "shared_experts",
+    "DeepseekV32ForCausalLM": "shared_experts",
+    "DeepseekV3ForCausalLM": "shared_experts",
+    "Glm4MoeForCausalLM": "shared_experts",
+    "GlmMoeDsaForCausalLM": "shared_experts",
+    "LlamaForCausalLM": "dense",
+    "MiniMaxM2ForCausalLM": "block_experts",
+    "MistralForCausalLM": "dense",
+    "Qwen2ForCausalLM": "dense",
+    "Qwen2MoeForCausalLM": "sparse_steps",
+    "Qwen3ForCausalLM": "dense",
+    "Qwen3MoeForCausalLM": "sparse_steps",
+}
+"""How the feed-forward layers of a class are built, where the shapes of their weights are followed.
+
+`dense` MLPs; `shared_experts`: DeepSeek's, dense up to `first_k_dense_replace`; `sparse_steps`: Qwen's, routed at every
+`decoder_sparse_step`; `block_experts`: MiniMax's, routed throughout.
+"""
