@@ -39,5 +39,6 @@ border:1px solid var(--soft)}
 .four{background:repeating-linear-gradient(-45deg,var(--four) 0 3px,var(--mark) 3px 5px),var(--four)}
 .other,.used{background:repeating-linear-gradient(90deg,var(--other) 0 5px,var(--mark) 5px 7px),var(--other)}
 .free{background:var(--page)}
+.chart dd{display:flex;align-items:center;gap:.6rem}.chart i{height:.9em}.chart span{white-space:nowrap}
 @media print{details{break-inside:avoid}}
 """

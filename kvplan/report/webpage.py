@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from kvplan.engine.values import Plan
+from kvplan.engine.values import Capacity, Plan
 from kvplan.report import headline, layertable, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.markdown import capacity_rows
-from kvplan.report.memory import Part, cache_parts, gpu_parts
+from kvplan.report.memory import Part, cache_parts, gpu_parts, requests_at
 from kvplan.report.outcomes import Outcome, Told
 from kvplan.report.places import relative
 from kvplan.report.runs import Run, fold
@@ -119,7 +119,9 @@ def _figures(plan: Plan) -> Iterator[str]:
         yield "<h2>Memory of one GPU</h2>"
         yield from _bar(gpu_parts(plan))
         yield from _bar(cache_parts(capacity))
-        yield _table(("", ""), [(name, _text(value)) for name, value in capacity_rows(capacity)])
+        named = "".join(f"<dt>{name}</dt><dd>{_text(value)}</dd>" for name, value in capacity_rows(capacity))
+        yield f"<dl>{named}</dl>"
+        yield from _requests(capacity)
 
 
 def _strip(plan: Plan) -> Iterator[str]:
@@ -145,6 +147,20 @@ def _strip(plan: Plan) -> Iterator[str]:
 
 def _family(dtype: str) -> str:
     return next((family for start, family in _FAMILIES.items() if dtype.startswith(start)), "other")
+
+
+def _requests(capacity: Capacity) -> Iterator[str]:
+    """How many requests fit at once, by their length: a bar each, its number in words."""
+    told = requests_at(capacity)
+    if not told:
+        return
+    most = max(times for _, times in told)
+    bars = "".join(
+        f'<dt>{number(length)} tokens</dt><dd><i class="cache" style="width:{max(80 * times / most, 0.5):.1f}%"></i>'
+        f"<span>{times:,.2f}x</span></dd>"
+        for length, times in told
+    )
+    yield f'<h2>Requests at once, by length</h2><dl class="chart">{bars}</dl>'
 
 
 def _bar(parts: Sequence[Part]) -> Iterator[str]:

@@ -87,3 +87,13 @@ def test_memory_that_cannot_be_is_not_drawn(good: Plan) -> None:
     assert memory.gpu_parts(replace(good, launch=small)) == ()
     assert good.capacity is not None
     assert memory.cache_parts(replace(good.capacity, available_bytes=1)) == ()
+
+
+def test_requests_by_length_follow_the_line_of_the_need(good: Plan) -> None:
+    assert good.capacity is not None
+    line = replace(
+        good.capacity, available_bytes=10_000_000, fixed_bytes=1_808, bytes_per_token=1.0, max_model_len=48_192
+    )
+    assert memory.requests_at(line) == ((8_192, 1_000.0), (32_768, 10_000_000 / 34_576), (48_192, 200.0))
+    assert "<dt>8,192 tokens</dt>" in webpage.render(make(replace(good, capacity=line), []))
+    assert memory.requests_at(replace(line, bytes_per_token=None)) == ()
