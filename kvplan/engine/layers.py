@@ -383,9 +383,7 @@ class _RankBuilder:
             storage=built.dtypes[0],
             quant_mode=None,
             backend=layer.own_backend,
-            query=BackendQuery(
-                capability=config.hardware.capability, head_size=layer.head_size, dtype=config.model_dtype
-            ),
+            query=self._unasked(layer, mla=False),
             sliding_window=None,
             num_kv_heads=0,
             skipped=False,
@@ -396,12 +394,6 @@ class _RankBuilder:
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
         backend = layer.own_backend or "DEEPSEEK_V32_INDEXER"
-        query = BackendQuery(
-            capability=self.config.hardware.capability,
-            head_size=layer.head_size,
-            dtype=self.config.model_dtype,
-            use_mla=True,
-        )
         storage = self.config.model_dtype if layer.stores_model_dtype else _INDEXER_DTYPE
         return BuiltLayer(
             geometry=layer,
@@ -410,12 +402,25 @@ class _RankBuilder:
             storage=storage,
             quant_mode="NONE" if self.release.has(cache.QUANT_MODE_EXISTS) else None,
             backend=backend,
-            query=query,
+            query=self._unasked(layer, mla=True),
             sliding_window=None,
             num_kv_heads=1,
             skipped=False,
             run_cache_dtype=self.run_cache_dtype,
         )
+
+    def _unasked(self, layer: LayerGeometry, *, mla: bool) -> BackendQuery:
+        """What stands for the question of a layer whose backend is fixed."""
+        key = (layer.head_size, mla)
+        query = self.queries.get(key)
+        if query is None:
+            query = self.queries[key] = BackendQuery(
+                capability=self.config.hardware.capability,
+                head_size=layer.head_size,
+                dtype=self.config.model_dtype,
+                use_mla=mla,
+            )
+        return query
 
     def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
@@ -459,7 +464,7 @@ class _RankBuilder:
             skipped=skipped,
             run_cache_dtype=self.run_cache_dtype,
             asked_first=settled.asked_first,
-            page_of=next((each for each in before if each.geometry.name == own.fills_page_of), None),
+            page_of=_named(own.fills_page_of, before),
         )
 
     def _settled(self, layer: LayerGeometry, query: BackendQuery) -> Settled:
@@ -682,6 +687,12 @@ class _RankBuilder:
             behaviour,
         )
         return packed
+
+
+def _named(name: str | None, layers: Sequence[BuiltLayer]) -> BuiltLayer | None:
+    if name is None:
+        return None
+    return next((layer for layer in layers if layer.geometry.name == name), None)
 
 
 def _packed_dtype(backend: str, asked: str, release: Release) -> tuple[str, Behaviour | None]:

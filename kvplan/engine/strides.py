@@ -58,7 +58,8 @@ def within_layout(specs: Mapping[str, LayerSpec], layout: str | None, release: R
     packs = layout is not None and is_block_outermost(layout)
     if packs or not release.has(blocks.BACKENDS_ALIGN_BLOCKS):
         return dict(specs)
-    return {name: spec if spec.row_alignment == 1 else replace(spec, row_alignment=1) for name, spec in specs.items()}
+    alone = {spec: spec if spec.row_alignment == 1 else replace(spec, row_alignment=1) for spec in set(specs.values())}
+    return {name: alone[spec] for name, spec in specs.items()}
 
 
 def _rows_of_latent(layer: BuiltLayer, row_bytes: int) -> int:
