@@ -46,12 +46,17 @@ def load(
     if reference == STDIN:
         return _from_stdin(stdin or sys.stdin, hf_overrides)
     path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
-    if _PATH_LIKE.match(reference) or _exists(path):
+    if is_path(reference):
         return _from_path(reference, path, hf_overrides, draft=draft)
     entry = catalog.find(reference)
     if entry is not None:
         return _from_catalog(reference, entry, hf_overrides)
     return _from_hub(reference, offline, hf_overrides, draft=draft)
+
+
+def is_path(reference: str) -> bool:
+    """Whether a reference is a path: standard input, what looks like a path, and what exists as one."""
+    return reference == STDIN or _PATH_LIKE.match(reference) is not None or _exists(Path(reference))
 
 
 def _exists(path: Path) -> bool:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
+from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import codes
-from kvplan.cli.output import canvas, write
+from kvplan.cli.output import deliver, targets
 from kvplan.cli.words import Words, words_of
 from kvplan.errors import InputError
 
 if TYPE_CHECKING:
+    from kvplan.checkpoint.additions import Additions
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.engine.values import Plan
     from kvplan.launch.values import Launch
@@ -33,11 +36,14 @@ class Asked:
     available_kv_memory: str | None
     env: tuple[str, ...]
     offline: bool
+    additions: Additions | None = None
+    """Models of the project's own."""
 
 
 def asked(ctx: click.Context) -> Asked:
     """What the command of `ctx` was asked."""
     given = ctx.params
+    announce(ctx)
     return Asked(
         words=words_of(ctx),
         own_flags=tuple(name for parameter in ctx.command.get_params(ctx) for name in parameter.opts),
@@ -46,6 +52,7 @@ def asked(ctx: click.Context) -> Asked:
         available_kv_memory=given["available_kv_memory"],
         env=given["env"],
         offline=given["offline"],
+        additions=settings_of(ctx).additions,
     )
 
 
@@ -76,26 +83,42 @@ def launch_of(question: Asked) -> Launch:
 
 def plan_of(question: Asked) -> Plan:
     """The emulated start-up of that launch."""
-    from kvplan.checkpoint.load import STDIN, load
     from kvplan.engine import plan
 
     launch = launch_of(question)
+    checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions)
+    return plan(checkpoint, launch, draft=draft)
+
+
+def checkpoints_of(
+    launch: Launch, *, offline: bool, additions: Additions | None = None
+) -> tuple[Checkpoint, Checkpoint | None]:
+    """The model of a launch and, where it needs files of its own, its draft model; names of the project's own are
+    among `additions`."""
+    from kvplan.checkpoint.load import STDIN, load
+
     if launch.model is None:
         raise InputError("no model given: name one from the catalog, a config.json, a directory or a Hub id")
     stdin: TextIO | None = sys.stdin
     if launch.model == STDIN and stdin is None:
         raise InputError("the config is to come from standard input, which is closed")
     overrides = launch.get("hf_overrides")
+    target = _meant(launch.model, additions)
     checkpoint = load(
-        launch.model,
-        offline=question.offline,
+        target,
+        offline=offline,
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
     )
-    return plan(checkpoint, launch, draft=_draft_of(launch, checkpoint.reference, offline=question.offline))
+    return checkpoint, _draft_of(launch, target, offline=offline, additions=additions)
 
 
-def _draft_of(launch: Launch, target: str, *, offline: bool) -> Checkpoint | None:
+def _meant(model: str, additions: Additions | None) -> str:
+    """The model's reference, where the project's own names are replaced."""
+    return model if additions is None else additions.resolve(model)
+
+
+def _draft_of(launch: Launch, target: str, *, offline: bool, additions: Additions | None) -> Checkpoint | None:
     """The draft model that --speculative-config names; the target's own files where a draft in them is asked for
     and --hf-overrides changed what was read, because vLLM does not apply them to the draft."""
     from kvplan.checkpoint.load import STDIN, load
@@ -106,27 +129,34 @@ def _draft_of(launch: Launch, target: str, *, offline: bool) -> Checkpoint | Non
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
         return load(target, offline=offline) if overridden and target != STDIN else None
     try:
-        return load(named, offline=offline, draft=True)
+        return load(_meant(named, additions), offline=offline, draft=True)
     except InputError as error:
         raise InputError(f"--speculative-config: the draft model: {error}") from None
 
 
 def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:
-    """The report on `plan` with the findings that --select and --ignore leave."""
-    from kvplan.report.values import make
-    from kvplan.rules import run
+    """The report on `plan` with the findings that --select, --ignore and the settings file leave."""
+    from kvplan.report.values import make, without
+    from kvplan.rules import regraded, run
+    from kvplan.rules.suppression import Origin, by_entries, divide
 
     select = codes(ctx.params.get("select", ())) or None
-    ignore = codes(ctx.params.get("ignore", ())) or None
-    findings = run(plan, select=select, ignore=ignore)
+    everything = ctx.params.get("no_ignore", False)
+    ignore = None if everything else codes(ctx.params.get("ignore", ())) or None
+    settings = settings_of(ctx)
+    findings = regraded(run(plan, select=select, ignore=ignore), settings.severities)
     # A failing start-up whose findings were left out on purpose does not count; one that no rule explains does.
     dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
-    return make(plan, findings, failure_dismissed=dismissed, **shape)
+    report = make(plan, findings, failure_dismissed=dismissed, **shape)
+    entries = () if everything else settings.suppressions
+    origin = Origin(model=plan.launch.model or "", name=plan.checkpoint.name)
+    return without(report, *divide(report.findings, origin, (by_entries(entries, date.today()),)))
 
 
 def tell(ctx: click.Context, report: Report) -> None:
-    """Write the report in the format and to the place asked for."""
-    from kvplan.report.formats import FORMATS
+    """Write the report in the formats and to the places asked for."""
+    from kvplan.rules.values import Severity
 
-    output: str | None = ctx.params["output"]
-    write(FORMATS[ctx.params["format_name"]].render(report, canvas(output)), output)
+    given = ctx.params.get("fail_on")
+    fail_on = None if given is None else Severity(given)
+    deliver(targets(ctx.params), lambda one, canvas: one.render(report, canvas, fail_on))

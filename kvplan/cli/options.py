@@ -7,10 +7,31 @@ from typing import Any, TypeVar
 
 import click
 
+from kvplan.cli.configured import collect
 from kvplan.cli.words import PassedOn
 from kvplan.report.formats import FORMATS
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_SETTINGS = (
+    click.option(
+        "--kvplan-config",
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=collect,
+        help="Read kvplan's settings from FILE (--config is vLLM's own option).",
+        show_default=".kvplan.toml, kvplan.toml or pyproject.toml [tool.kvplan], the nearest upwards",
+    ),
+    click.option(
+        "--isolated",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=collect,
+        help="Read no settings file.",
+    ),
+)
 
 _LAUNCH = (
     click.option(
@@ -47,6 +68,8 @@ _LAUNCH = (
     click.option("--offline", is_flag=True, help="Never use the network."),
 )
 
+_OUTPUT_FILE = click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+
 _OUTPUT = (
     click.option(
         "--format",
@@ -56,7 +79,23 @@ _OUTPUT = (
         show_default=True,
         help="How the result is told.",
     ),
-    click.option("--output", metavar="FILE", help="Write to FILE instead of standard output."),
+    _OUTPUT_FILE,
+    *(
+        click.option(f"--output-{name}", metavar="FILE", help=f"Besides, {one.summary}: to FILE.")
+        for name, one in FORMATS.items()
+    ),
+)
+
+_PLAIN_OUTPUT = (
+    click.option(
+        "--format",
+        "format_name",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="How the result is told.",
+    ),
+    _OUTPUT_FILE,
 )
 
 _RULES = (
@@ -67,17 +106,32 @@ _RULES = (
         help="Only these rules: codes, beginnings of codes or names (KV2,KV301).",
     ),
     click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
+    click.option(
+        "--no-ignore",
+        is_flag=True,
+        help="Show all: leave no rule out, and let no comment, settings entry or baseline suppress a finding.",
+    ),
 )
 
 
 def launch_options(command: Decorated) -> Decorated:
     """The options that say which launch is meant."""
-    return _all(_LAUNCH, command)
+    return _all((*_LAUNCH, *_SETTINGS), command)
+
+
+def settings_options(command: Decorated) -> Decorated:
+    """The options that say which settings file holds; `launch_options` has them."""
+    return _all(_SETTINGS, command)
 
 
 def output_options(command: Decorated) -> Decorated:
-    """The options that say how and where the result is told."""
+    """The options that say how and where the result is told, in any format and in several at once."""
     return _all(_OUTPUT, command)
+
+
+def plain_output_options(command: Decorated) -> Decorated:
+    """The same for a command whose result is no list of findings: text or JSON."""
+    return _all(_PLAIN_OUTPUT, command)
 
 
 def rule_options(command: Decorated) -> Decorated:

@@ -4,11 +4,57 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from kvplan.errors import InputError
 from kvplan.report.canvas import Canvas
+from kvplan.report.formats import FORMATS, Format
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One of the outputs that were asked for: a format, and the file that it goes to (None: standard output)."""
+
+    format: Format
+    file: str | None
+    option: str
+    """The option that asks for it, for messages."""
+
+
+def targets(given: Mapping[str, Any]) -> tuple[Target, ...]:
+    """The outputs that the options of `output_options` ask for.
+
+    Raises InputError where two of them would write to one place.
+    """
+    output = given["output"] if _is_file(given["output"]) else None
+    option = "--format" if output is None else "--output"
+    found = [Target(FORMATS[given["format_name"]], output, option), *_besides(given)]
+    places: dict[str | None, str] = {}
+    for target in found:
+        place = None if target.file is None else os.path.realpath(target.file)
+        if place in places:
+            where = target.file or "standard output"
+            raise InputError(f"{places[place]} and {target.option} both write to {where}: give one another file")
+        places[place] = target.option
+    return tuple(found)
+
+
+def _besides(given: Mapping[str, Any]) -> Iterator[Target]:
+    for name, one in FORMATS.items():
+        file = given.get(f"output_{name}")
+        if file is not None:
+            yield Target(one, file if _is_file(file) else None, f"--output-{name}")
+
+
+def deliver(wanted: tuple[Target, ...], render: Callable[[Format, Canvas], str]) -> None:
+    """Write every output: all are made before the first is written, and standard output comes last, so that what
+    cannot be written leaves nothing there. Raises InputError when a file cannot be written."""
+    made = [(target, render(target.format, canvas(target.file))) for target in wanted]
+    for target, text in sorted(made, key=lambda pair: pair[0].file is None):
+        write(text, target.file, target.option)
 
 
 def canvas(output: str | None) -> Canvas:
@@ -17,14 +63,15 @@ def canvas(output: str | None) -> Canvas:
     return Canvas() if _is_file(output) else Canvas(stream=stream)
 
 
-def write(text: str, output: str | None) -> None:
-    """Write `text` to the file `output`, or to standard output where that is None or `-`.
+def write(text: str, output: str | None, option: str = "--output") -> None:
+    """Write `text` to the file `output`, or to standard output where that is None or `-`. `option` is the one that
+    names the file, for messages.
 
     A reader that has gone away is not an error: the command's exit code still tells its result. Raises InputError
     when the file cannot be written.
     """
     if output is not None and _is_file(output):
-        _write_file(text, output)
+        _write_file(text, output, option)
         return
     stream: TextIO | None = sys.stdout
     if stream is None:
@@ -56,9 +103,9 @@ def give_up_stdout() -> None:
     os.close(nowhere)
 
 
-def _write_file(text: str, output: str) -> None:
+def _write_file(text: str, output: str, option: str) -> None:
     try:
         Path(output).write_text(text, encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise InputError(f"--output {output}: cannot be written: {reason}") from error
+        raise InputError(f"{option} {output}: cannot be written: {reason}") from error

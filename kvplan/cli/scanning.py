@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kvplan.checkpoint.additions import Additions
 from kvplan.errors import InputError
 from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.globs import Globs
 from kvplan.launch.passages import Passage
 from kvplan.launch.resolving import Answers, resolved
 from kvplan.launch.scanning import (
@@ -26,8 +29,13 @@ from kvplan.launch.scanning import (
     launches,
     read,
 )
+from kvplan.launch.values import Remark
 from kvplan.report.scanvalues import ScannedLaunch, ScanReport
-from kvplan.report.values import make
+from kvplan.report.values import make, without
+from kvplan.rules.comments import Unusable, comments
+from kvplan.rules.limits.kv911_suppression_unusable import REMARK
+from kvplan.rules.suppression import Comment, Entry, Judge, Known, by_comments, by_entries, divide
+from kvplan.rules.values import Severity
 
 if TYPE_CHECKING:
     from kvplan.engine.values import Plan
@@ -43,6 +51,28 @@ class Question:
     offline: bool = False
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    """The severities that the operator gives to rules, by code."""
+    additions: Additions = field(default_factory=Additions)
+    """Models of the project's own."""
+    include: Globs | None = None
+    """The only files of directories that are looked at; a file given by name is looked at all the same."""
+    exclude: Globs | None = None
+    """Files that are never looked at, given by name or not."""
+    suppressing: bool = True
+    """Whether comments and entries suppress findings."""
+    entries: tuple[Entry, ...] = ()
+    """What the settings file suppresses."""
+    known: Known | None = None
+    """What a baseline suppresses."""
+
+    def wants(self, file: str) -> bool:
+        """Whether a file is looked at."""
+        if file == "<stdin>":
+            return True
+        if self.exclude is not None and self.exclude.match(file):
+            return False
+        return self.include is None or file in self.paths or self.include.match(file)
 
 
 @dataclass(slots=True)
@@ -53,20 +83,27 @@ class Checker:
     plans: dict[object, Plan | str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     """Models that cannot be read, and why: each is asked for once."""
+    comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
+    """The comments of the files read so far that suppress findings."""
 
-    def check(self, result: FileResult) -> list[ScannedLaunch | Unreadable]:
-        """What comes of everything that one file holds."""
+    def check(self, result: FileResult, unusable: Sequence[Unusable] = ()) -> list[ScannedLaunch | Unreadable]:
+        """What comes of everything that one file holds, and of its comments that are no use."""
+        remarks = _remarks(result, unusable)
         told: list[ScannedLaunch | Unreadable] = []
         for found in result.found:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
             launch = resolved(found, self.question.answers, result.base)
-            told.append(launch if isinstance(launch, Unreadable) else self._checked(found, launch))
+            if isinstance(launch, Unreadable):
+                told.append(launch)
+                continue
+            launch = replace(launch, remarks=(*launch.remarks, *remarks.get(id(found), ())))
+            told.append(self._checked(found, launch))
         return told
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
-        from kvplan.rules import run
+        from kvplan.rules import regraded, run
 
         plan = self._plan(launch)
         if isinstance(plan, str):
@@ -76,7 +113,7 @@ class Checker:
         select, ignore = self.question.select or None, self.question.ignore or None
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
-            for finding in run(plan, select=select, ignore=ignore)
+            for finding in regraded(run(plan, select=select, ignore=ignore), self.question.severities)
         ]
         dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
         return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed))
@@ -99,7 +136,7 @@ class Checker:
             return known
         given = overrides if isinstance(overrides, Mapping) else None
         try:
-            checkpoint = load(model, offline=self.question.offline, hf_overrides=given)
+            checkpoint = load(self.question.additions.resolve(model), offline=self.question.offline, hf_overrides=given)
         except InputError as error:
             if given is None:
                 self.missing[model] = str(error)
@@ -108,6 +145,17 @@ class Checker:
             return plan(checkpoint, launch)
         except InputError as error:
             return str(error)
+
+
+def _remarks(result: FileResult, unusable: Sequence[Unusable]) -> dict[int, list[Remark]]:
+    """Comments that are no use, told with the first launch that stands behind them in their file, or the last."""
+    told: dict[int, list[Remark]] = {}
+    launches = [one for one in result.found if isinstance(one, FoundLaunch) and one.location.file == result.name]
+    for comment in unusable if launches else ():
+        behind = (one for one in launches if one.location.line >= comment.place.line)
+        launch = next(behind, launches[-1])
+        told.setdefault(id(launch), []).append(Remark(REMARK, "", comment.reason, comment.place))
+    return told
 
 
 def _key(launch: Launch) -> object:
@@ -131,7 +179,9 @@ def scan(
     checker = Checker(question)
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
-    found = list(candidates(question.paths))
+    found = [
+        one for one in candidates(question.paths) if question.wants(one.file if isinstance(one, Unreadable) else one[0])
+    ]
     maps = _config_maps(found)
     for candidate in found:
         if isinstance(candidate, Unreadable):
@@ -141,7 +191,18 @@ def scan(
         told += checked(checker, candidate, stdin, maps)
         if progress is not None:
             progress(files, len(told))
-    return report_of(with_pairs(_once(told), question), files)
+    return report_of([_judged(one, checker) for one in with_pairs(_once(told), question)], files)
+
+
+def _judged(one: ScannedLaunch | Unreadable, checker: Checker) -> ScannedLaunch | Unreadable:
+    """A launch without the findings that comments, settings and baseline suppress, in this order."""
+    question = checker.question
+    if isinstance(one, Unreadable) or not question.suppressing:
+        return one
+    judges: list[Judge] = [by_comments(checker.comments), by_entries(question.entries, date.today())]
+    if question.known is not None:
+        judges.append(question.known.judge)
+    return replace(one, report=without(one.report, *divide(one.report.findings, one.origin, judges)))
 
 
 def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
@@ -186,8 +247,10 @@ def checked(
         return ()
     if isinstance(text, Unreadable):
         return (text,)
+    usable, unusable = comments(text.source.name, text.source.text)
+    checker.comments[text.source.name] = usable
     beside = (maps or {}).get(path.parent) if path is not None else None
-    return checker.check(launches(text, checker.question.answers, beside))
+    return checker.check(launches(text, checker.question.answers, beside), unusable)
 
 
 def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanReport:
@@ -255,16 +318,19 @@ def _role(launch: ScannedLaunch) -> str | None:
 
 
 def _paired(reader: ScannedLaunch, fillers: Sequence[ScannedLaunch], question: Question) -> ScannedLaunch:
-    from kvplan.rules import run_pair
+    from kvplan.rules import regraded, run_pair
 
     more = [
         finding if finding.location is not None else replace(finding, location=reader.found.location)
         for filler in fillers
-        for finding in run_pair(
-            filler.report.plan,
-            reader.report.plan,
-            select=question.select or None,
-            ignore=question.ignore or None,
+        for finding in regraded(
+            run_pair(
+                filler.report.plan,
+                reader.report.plan,
+                select=question.select or None,
+                ignore=question.ignore or None,
+            ),
+            question.severities,
         )
     ]
     if not more:

@@ -16,12 +16,18 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import LayerSpec, RequestLimits, ceil_div
 from kvplan.engine.stop import stop
-from kvplan.engine.values import Capacity, Stage, StartupError
+from kvplan.engine.values import Capacity, KindShare, LengthFit, Stage, StartupError
 from kvplan.history import capacity as history
 from kvplan.history import parallel
 from kvplan.releases import Release
 
 GIB = 1 << 30
+
+LENGTHS = (8_192, 32_768, 131_072)
+"""Lengths of requests, in tokens, that are told besides max_model_len."""
+
+_FAR = 1 << 40
+"""Tokens of a request so long that its windows are full."""
 
 Workers = Sequence[tuple[CacheGroup, ...]]
 """The groups as each pipeline stage sees them."""
@@ -225,6 +231,57 @@ def _capacity(
         fixed_bytes=fixed,
         bytes_per_token=slope,
         log_lines=lines,
+        lengths=_lengths(groups, limits, release, num_blocks),
+        kinds=_kinds(groups, limits),
+        unused_bytes=_unused(groups, limits, per_block),
+    )
+
+
+def _lengths(
+    groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, num_blocks: int | None
+) -> tuple[LengthFit, ...]:
+    """Requests of some lengths, as if each were the maximum: what they take and how many fit in `num_blocks`."""
+    longest, per_block = limits.max_model_len, bytes_per_block(groups, release)
+    told = []
+    for length in (*(length for length in LENGTHS if length < longest), longest):
+        at = replace(limits, max_model_len=length)
+        times = None if num_blocks is None else concurrency(groups, at, release, num_blocks)
+        told.append(LengthFit(length, per_block * sum(_group_blocks(group, at) for group in groups), times))
+    return tuple(told)
+
+
+def _kinds(groups: tuple[CacheGroup, ...], limits: RequestLimits) -> tuple[KindShare, ...]:
+    """What the layers of each kind take of one request: the blocks of their group times their pages."""
+    far, further = (replace(limits, max_model_len=length) for length in (_FAR, 2 * _FAR))
+    kinds: dict[tuple[str, bool, int | None], list[tuple[int, int, int]]] = {}
+    for group in groups:
+        now, then, later = (_group_blocks(group, at) for at in (limits, far, further))
+        for spec in group.specs:
+            kind = (type(spec).__name__, bool(getattr(spec, "indexer", False)), spec.sliding_window)
+            page = spec.page_bytes
+            kinds.setdefault(kind, []).append((now * page, then * page, later * page))
+    shares = []
+    for (name, indexer, window), each in kinds.items():
+        taken, then, later = (sum(column) for column in zip(*each, strict=True))
+        slope = (later - then) / _FAR
+        shares.append(
+            KindShare(
+                spec=name,
+                indexer=indexer,
+                sliding_window=window,
+                layers=len(each),
+                request_bytes=taken,
+                fixed_bytes=max(0, round(then - slope * _FAR)),
+                bytes_per_token=round(slope, 3),
+            )
+        )
+    return tuple(shares)
+
+
+def _unused(groups: tuple[CacheGroup, ...], limits: RequestLimits, per_block: int) -> int:
+    """Bytes of a request's blocks beyond the pages of the layers in its groups."""
+    return sum(
+        _group_blocks(group, limits) * (per_block - sum(spec.page_bytes for spec in group.specs)) for group in groups
     )
 
 
@@ -238,14 +295,15 @@ def _tokens(
 
 
 def _line(groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release) -> tuple[int, float]:
-    """(fixed bytes, bytes per token) of the need of a long request, whose windows are full and whose reserve for
-    tokens in flight is complete: full-attention groups grow with the length, the others do not."""
+    """(fixed bytes, bytes per token) of what a long request takes, whose windows are full and whose reserve for
+    tokens in flight is complete: full-attention groups grow with the length, the others do not. All groups count,
+    also in releases whose admission check looks at the first one only."""
     pool = bytes_per_block(groups, release)
-    far = replace(limits, max_model_len=1 << 40)
-    further = replace(limits, max_model_len=1 << 41)
-    growth = request_blocks(groups, further, release) - request_blocks(groups, far, release)
-    slope = pool * growth / (1 << 40)
-    fixed = pool * request_blocks(groups, far, release) - slope * (1 << 40)
+    far = replace(limits, max_model_len=_FAR)
+    further = replace(limits, max_model_len=2 * _FAR)
+    then, later = (sum(_group_blocks(group, at) for group in groups) for at in (far, further))
+    slope = pool * (later - then) / _FAR
+    fixed = pool * then - slope * _FAR
     return max(0, round(fixed)), slope
 
 

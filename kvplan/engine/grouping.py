@@ -81,6 +81,7 @@ class Grouping:
 def group(specs: Specs, release: Release, *, hybrid_manager_disabled: bool, layout: str | None) -> Grouping:
     """Group the layers of the whole model. Raises StartupStops where vLLM refuses."""
     stage = Stage.SPECS if release.has(capacity.GROUPS_PLANNED_WITH_SPECS) else Stage.GROUPING
+    _check_not_empty(specs)
     try:
         return _group(specs, release, hybrid_manager_disabled, layout)
     except BareAssertion as failed:
@@ -93,6 +94,19 @@ def group(specs: Specs, release: Release, *, hybrid_manager_disabled: bool, layo
         ) from None
     except _Refused as refused:
         raise stop(stage, refused.code, refused.message, exception=refused.exception, facts=refused.facts) from None
+
+
+def _check_not_empty(specs: Specs) -> None:
+    """A block of fewer tokens than one compressed state has a page of no bytes, which grouping then divides by."""
+    for name, spec in specs.items():
+        if spec.page_bytes == 0:
+            raise stop(
+                Stage.GROUPING,
+                "empty_page",
+                "integer division or modulo by zero",
+                exception="ZeroDivisionError",
+                facts={"layer": name, "block_size": spec.block_size},
+            )
 
 
 class _Refused(Exception):  # noqa: N818

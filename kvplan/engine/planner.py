@@ -27,7 +27,7 @@ from kvplan.engine import (
 from kvplan.engine import capacity as sizing
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.checks import bounds, quantisation, remote_code, weights
+from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, weights
 from kvplan.engine.config import EngineConfig, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -100,6 +100,8 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     with _noted(progress):
         remote_code.check(checkpoint, launch)
+    with _noted(progress):
+        ropes.check(checkpoint, launch.release)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     speculation = settle(
         checkpoint,

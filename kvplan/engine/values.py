@@ -151,6 +151,33 @@ class BlockSizeStep:
     behaviour: Behaviour | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LengthFit:
+    """What a request of one length, in tokens, takes on a GPU and how many fit at once, as the logged concurrency
+    counts: with that length as max_model_len."""
+
+    tokens: int
+    request_bytes: int
+    concurrency: float | None
+    """None where the memory is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindShare:
+    """What the layers of one kind take of a request of max_model_len tokens on a GPU: blocks times their pages."""
+
+    spec: str
+    """vLLM's name for the kind."""
+    indexer: bool
+    sliding_window: int | None
+    """Tokens of the window; of a FullAttentionSpec the window of the layer that it stands for."""
+    layers: int
+    request_bytes: int
+    fixed_bytes: int
+    """Of a long request, what does not grow with it."""
+    bytes_per_token: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """What fits. None where start-up stopped before and nothing could be computed independently."""
@@ -172,6 +199,11 @@ class Capacity:
     """The need of one long request as a line: fixed_bytes + bytes_per_token × tokens."""
     log_lines: tuple[str, ...] = ()
     """vLLM's own log lines, as this release prints them."""
+    lengths: tuple[LengthFit, ...] = ()
+    """Requests of 8k, 32k and 128k tokens as far as the model takes them, and of max_model_len."""
+    kinds: tuple[KindShare, ...] = ()
+    unused_bytes: int = 0
+    """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""
 
 
 @dataclass(frozen=True, slots=True)

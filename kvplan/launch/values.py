@@ -56,9 +56,9 @@ class Remark:
     """Something about the way options were written that changes what they mean.
 
     `kind` is one of `unknown_option`, `removed_option`, `not_yet_option`, `repeated_option`,
-    `positional_swallowed`, `comma_token`, `unknown_environment`, `abbreviated_option`, `default_model` (none is
-    named, vLLM takes its own), `positional_ignored` (the module form reads `--model` only), `config_not_read`
-    (`--config=FILE` in one word).
+    `positional_swallowed`, `comma_token`, `unknown_environment`, `abbreviated_option`, `suppression_unusable` (a
+    comment beside the launch), `default_model` (none is named, vLLM takes its own), `positional_ignored` (the module
+    form reads `--model` only), `config_not_read` (`--config=FILE` in one word).
     """
 
     kind: str

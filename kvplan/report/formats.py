@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
+    from kvplan.report.scanvalues import ScanReport
     from kvplan.report.values import Report
+    from kvplan.rules.values import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +21,35 @@ class Format:
     name: str
     summary: str
     module: str
+    scan_module: str | None = None
+    """What renders a scan, where `module` does not."""
+    gate: bool = False
+    """Whether the format tells what fails, and so has to know --fail-on."""
 
-    def render(self, report: Report, canvas: Canvas) -> str:
+    def render(self, report: Report, canvas: Canvas, fail_on: Severity | None = None) -> str:
         """The report in this format, ending in a newline."""
-        draw: Callable[[Report, Canvas], str] = import_module(self.module).render
-        return draw(report, canvas)
+        return self._rendered(self.module, report, canvas, fail_on)
+
+    def render_scan(self, report: ScanReport, canvas: Canvas, fail_on: Severity | None = None) -> str:
+        """The scan in this format, ending in a newline."""
+        return self._rendered(self.scan_module or self.module, report, canvas, fail_on)
+
+    def _rendered(self, module: str, report: object, canvas: Canvas, fail_on: Severity | None) -> str:
+        known: dict[str, Any] = {"fail_on": fail_on} if self.gate and fail_on is not None else {}
+        text: str = import_module(module).render(report, canvas, **known)
+        return text
 
 
 FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
-        Format("text", "for people at a terminal", "kvplan.report.text"),
-        Format("json", "for programs: the kvplan/1 contract", "kvplan.report.jsonreport"),
+        Format("text", "for people at a terminal", "kvplan.report.text", "kvplan.report.scantext"),
+        Format("json", "for programs: the kvplan/1 contract", "kvplan.report.jsonreport", "kvplan.report.scanjson"),
+        Format("markdown", "for comments and job summaries", "kvplan.report.markdown"),
+        Format("html", "one page for a browser, with nothing from outside", "kvplan.report.webpage"),
+        Format("sarif", "SARIF 2.1.0 for code scanning", "kvplan.report.sarif"),
+        Format("github", "annotations of GitHub Actions", "kvplan.report.github"),
+        Format("gitlab", "GitLab's code quality report", "kvplan.report.gitlab"),
+        Format("junit", "JUnit XML, one test case a finding", "kvplan.report.junit", gate=True),
     )
 }

@@ -13,6 +13,7 @@ from kvplan.engine.values import (
     BackendChoice,
     Capacity,
     Group,
+    KindShare,
     LayerPlan,
     Plan,
     SharedLayer,
@@ -22,8 +23,10 @@ from kvplan.engine.values import (
 from kvplan.launch.values import Launch, Location
 from kvplan.releases import Behaviour
 from kvplan.report.canvas import Canvas
+from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
+from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding
 
 SCHEMA_ID = "kvplan/1"
@@ -63,7 +66,7 @@ def to_dict(report: Report) -> JsonObject:
         "layers": [_layer(layer) for layer in plan.layers],
         "shared_layers": [_shared(layer) for layer in plan.shared],
         "groups": [_group(group) for group in plan.groups],
-        "capacity": None if plan.capacity is None else _capacity(plan.capacity),
+        "capacity": None if plan.capacity is None else _capacity(plan, plan.capacity),
         "startup": {
             "outcome": "ok" if plan.error is None else "error",
             "stage": None if plan.error is None else str(plan.error.stage),
@@ -71,6 +74,8 @@ def to_dict(report: Report) -> JsonObject:
             "later_errors": [_error(error) for error in plan.later_errors],
         },
         "findings": [_finding(finding) for finding in report.findings],
+        "suppressed": [_suppressed(one) for one in report.suppressed],
+        "suppressed_count": len(report.suppressed),
         "verdict": str(report.verdict),
         "exact": plan.exact,
     }
@@ -272,7 +277,8 @@ def _group(group: Group) -> JsonObject:
     }
 
 
-def _capacity(capacity: Capacity) -> JsonObject:
+def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
+    book = textbook(plan)
     return {
         "available_bytes": capacity.available_bytes,
         "estimated": capacity.estimated,
@@ -286,6 +292,25 @@ def _capacity(capacity: Capacity) -> JsonObject:
         "fixed_bytes": capacity.fixed_bytes,
         "bytes_per_token": capacity.bytes_per_token,
         "log_lines": list(capacity.log_lines),
+        "lengths": [
+            {"tokens": fit.tokens, "request_bytes": fit.request_bytes, "concurrency": fit.concurrency}
+            for fit in capacity.lengths
+        ],
+        "kinds": [_kind(kind) for kind in capacity.kinds],
+        "unused_bytes": capacity.unused_bytes,
+        "textbook": None if book is None else {"bytes_per_token": book.bytes_per_token, "formula": book.formula},
+    }
+
+
+def _kind(kind: KindShare) -> JsonObject:
+    return {
+        "spec": kind.spec,
+        "indexer": kind.indexer,
+        "sliding_window": kind.sliding_window,
+        "layers": kind.layers,
+        "request_bytes": kind.request_bytes,
+        "fixed_bytes": kind.fixed_bytes,
+        "bytes_per_token": kind.bytes_per_token,
     }
 
 
@@ -304,6 +329,10 @@ def _finding(finding: Finding) -> JsonObject:
         "fix": finding.fix,
         "references": list(finding.references),
     }
+
+
+def _suppressed(one: Suppressed) -> JsonObject:
+    return {**_finding(one.finding), "reason": one.reason, "by": one.by, "where": one.where}
 
 
 def _location(location: Location) -> JsonObject:

@@ -20,7 +20,7 @@ def layers(page: Page, plan: Plan) -> None:
     if not runs:
         return
     page.heading("Layers", f"{counted(len(plan.layers), 'cache')}, bytes of one layer on one GPU")
-    columns = _columns(runs)
+    columns = cells(runs)
     chosen = _that_fit(columns, page.width - GAP)
     page.table(chosen, zip(*(columns[heading] for heading in chosen), strict=True), right=_RIGHT)
     if "backend" in columns and "backend" not in chosen:
@@ -41,7 +41,7 @@ def _stages(plan: Plan) -> list[str]:
     return [layer_list(indices[rank]) for rank in sorted(indices)]
 
 
-def _columns(runs: Sequence[Run]) -> dict[str, list[str]]:
+def cells(runs: Sequence[Run]) -> dict[str, list[str]]:
     """The cells by heading; columns with nothing in them are left out."""
     columns = {
         "layers": [run.label for run in runs],
@@ -55,12 +55,12 @@ def _columns(runs: Sequence[Run]) -> dict[str, list[str]]:
         "B/token": [number(run.like.bytes_per_token) if run.like.bytes_per_token else "" for run in runs],
         "": [", ".join(run.notes) for run in runs],
     }
-    return {heading: cells for heading, cells in columns.items() if any(cells)}
+    return {heading: column for heading, column in columns.items() if any(column)}
 
 
 def _that_fit(columns: Mapping[str, Sequence[str]], room: int) -> list[str]:
     """The headings of the columns that `room` has place for, by leaving out dispensable ones."""
-    widths = {heading: max(len(heading), *map(len, cells)) for heading, cells in columns.items()}
+    widths = {heading: max(len(heading), *map(len, column)) for heading, column in columns.items()}
     for heading in _DISPENSABLE:
         if sum(widths.values()) + GAP * (len(widths) - 1) <= room:
             break

@@ -29,6 +29,7 @@ def to_dict(report: ScanReport) -> JsonObject:
         "launches": [launch_dict(launch) for launch in report.launches],
         "unreadable": [unreadable_dict(unreadable) for unreadable in report.unreadable],
         "files": report.files,
+        "suppressed_count": report.suppressed,
         "verdict": str(report.verdict),
     }
 
@@ -38,7 +39,8 @@ def _lines(report: ScanReport) -> Iterator[str]:
     yield ",".join(f"\n  {_text(launch_dict(launch))}" for launch in report.launches)
     yield '],\n "unreadable": ['
     yield ",".join(f"\n  {_text(unreadable_dict(unreadable))}" for unreadable in report.unreadable)
-    yield f'],\n "files": {report.files},\n "verdict": "{report.verdict}"}}\n'
+    yield f'],\n "files": {report.files},\n "suppressed_count": {report.suppressed},\n'
+    yield f' "verdict": "{report.verdict}"}}\n'
 
 
 def _text(value: JsonObject) -> str:

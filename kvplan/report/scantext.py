@@ -81,4 +81,6 @@ def _sum(report: ScanReport) -> str:
         told += f", {listed(parts)}"
     if report.unreadable:
         told += f"; {len(report.unreadable):,} could not be followed"
+    if report.suppressed:
+        told += f"; {report.suppressed:,} suppressed"
     return told

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.report.values import Report, Verdict
+from kvplan.rules.suppression import Origin
 from kvplan.rules.values import Severity
 
 _ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
@@ -28,6 +29,17 @@ class ScannedLaunch:
         """What holds it: `Deployment glm/vllm`."""
         return f"{self.found.around.kind} {self.found.around.name}".strip()
 
+    @property
+    def origin(self) -> Origin:
+        """The launch, for those who judge its findings."""
+        plan = self.report.plan
+        return Origin(
+            model=plan.launch.model or "",
+            name=plan.checkpoint.name,
+            location=self.found.location,
+            title=self.title,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ScanReport:
@@ -49,3 +61,8 @@ class ScanReport:
     def count(self, severity: Severity) -> int:
         """The findings of one severity over all launches."""
         return sum(launch.report.count(severity) for launch in self.launches)
+
+    @property
+    def suppressed(self) -> int:
+        """The findings that were let be with a reason, over all launches."""
+        return sum(len(launch.report.suppressed) for launch in self.launches)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.engine.values import Capacity, Group, Plan
+from kvplan.report.fit import fit
 from kvplan.report.page import GAP, Page
 from kvplan.report.runs import fold
 from kvplan.report.words import counted, layer_list, layers_named, listed, number, size
@@ -113,8 +114,8 @@ def _group(group: Group, labels: Sequence[str], *, whole: bool) -> str:
     return said
 
 
-def capacity(page: Page, plan: Plan) -> None:
-    """What fits on one GPU, and vLLM's own log lines about it."""
+def capacity(page: Page, plan: Plan, *, whole: bool) -> None:
+    """What fits on one GPU, and vLLM's own log lines about it; `whole` adds what one request takes, and of what."""
     capacity = plan.capacity
     if capacity is None and plan.error is not None:
         return
@@ -123,6 +124,8 @@ def capacity(page: Page, plan: Plan) -> None:
         page.line("not computed: pass --available-kv-memory (such as 60GiB) to know what fits", indent=GAP)
         if capacity is not None:
             page.pairs(_need(capacity))
+            if whole:
+                fit(page, plan, capacity)
         return
     page.heading("Capacity", "per GPU, estimated" if capacity.estimated else "per GPU")
     rows = [("memory for the cache", size(capacity.available_bytes))]
@@ -140,6 +143,8 @@ def capacity(page: Page, plan: Plan) -> None:
     rows += _need(capacity)
     rows += [("vLLM logs" if position == 0 else "", line) for position, line in enumerate(capacity.log_lines)]
     page.pairs(rows)
+    if whole:
+        fit(page, plan, capacity)
 
 
 def _need(capacity: Capacity) -> list[tuple[str, str]]:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.values import Plan
 from kvplan.report import sections
 from kvplan.report.canvas import Canvas
+from kvplan.report.headline import circumstances, outcome, stop
 from kvplan.report.layertable import layers
 from kvplan.report.page import GAP, Page
 from kvplan.report.reasons import reasons
 from kvplan.report.values import Detail, Report
-from kvplan.report.words import counted, layer_list, listed, shortened
-from kvplan.rules.values import Finding, Severity
+from kvplan.report.words import counted, layer_list, shortened
+from kvplan.rules.suppression import Suppressed
+from kvplan.rules.values import Finding
 
 _QUOTED = 240
 """Characters of vLLM's own error that the gate quotes; `plan` quotes all."""
@@ -29,43 +31,27 @@ def render(report: Report, canvas: Canvas) -> str:
         reasons(page, report)
         return page.text()
     _findings(page, report.findings)
+    _suppressed(page, report.suppressed)
     if report.detail is Detail.PLAN:
         sections.settings(page, report.plan)
         sections.block_size(page, report.plan)
         sections.backends(page, report.plan)
     layers(page, report.plan)
     sections.groups(page, report.plan, whole=report.detail is Detail.PLAN)
-    sections.capacity(page, report.plan)
+    sections.capacity(page, report.plan, whole=report.detail is Detail.PLAN)
     return page.text()
 
 
 def head(page: Page, report: Report, indent: int = 0) -> None:
     """The verdict in one line, what vLLM says where it stops, and the launch in one line."""
     plan = report.plan
-    page.line((f"{report.verdict}:", str(report.verdict)), (_verdict(report), "bold"), indent=indent, hanging=indent)
+    page.line((f"{report.verdict}:", str(report.verdict)), (outcome(report), "bold"), indent=indent, hanging=indent)
     if plan.error is not None:
         message = plan.error.message if report.detail is Detail.PLAN else shortened(plan.error.message, _QUOTED)
-        who = "not emulated" if _is_out_of_reach(plan.error) else f"vLLM stops with {plan.error.type}"
-        page.line(f"{who}: {message}" if message else who, indent=indent + GAP)
-    page.line(_circumstances(plan), indent=indent + GAP)
+        page.line(stop(plan.error, message), indent=indent + GAP)
+    page.line(circumstances(plan), indent=indent + GAP)
     if report.detail is Detail.WHY:
         _reservations(page, plan)
-
-
-def _verdict(report: Report) -> str:
-    """What comes of the launch: `GLM-5.2-FP8 starts on vLLM 0.33.0, with 1 warning`."""
-    plan = report.plan
-    name, where = plan.checkpoint.name, f"on vLLM {plan.release}"
-    if plan.error is None:
-        return f"{name} starts {where}{f', {_tally(report)}' if report.findings else ''}"
-    if _is_out_of_reach(plan.error):
-        return f"kvplan cannot say what {name} does {where}"
-    return f"{name} does not start {where} ({plan.error.stage})"
-
-
-def _is_out_of_reach(error: StartupError) -> bool:
-    """Whether it is kvplan that stops here, not vLLM."""
-    return error.type == "NotEmulated"
 
 
 def _reservations(page: Page, plan: Plan) -> None:
@@ -76,31 +62,6 @@ def _reservations(page: Page, plan: Plan) -> None:
         page.line("derived: no answers of vLLM's own cover this model in this release", indent=GAP)
 
 
-def _tally(report: Report) -> str:
-    counts = [(report.count(severity), severity) for severity in Severity]
-    return f"with {listed([counted(count, severity) for count, severity in counts if count])}"
-
-
-def _circumstances(plan: Plan) -> str:
-    """The launch in one line: GPU, split, dtype and block size."""
-    hardware, settings = plan.launch.hardware, plan.settings
-    parts = [f"{hardware.name} (sm {hardware.capability_text}{', assumed' if hardware.assumed else ''})"]
-    if settings is not None:
-        split = {
-            "TP": settings.tensor_parallel,
-            "PP": settings.pipeline_parallel,
-            "DP": settings.data_parallel,
-            "DCP": settings.decode_context_parallel,
-            "PCP": settings.prefill_context_parallel,
-        }
-        parts.append(" ".join(f"{name} {count}" for name, count in split.items() if count != 1))
-        asked, got = settings.requested_cache_dtype, settings.cache_dtype_after_load
-        resolved = settings.model_dtype if got == "auto" else got
-        parts.append(f"cache dtype {asked}" if asked == resolved else f"cache dtype {asked} -> {resolved}")
-        parts.append(f"block size {settings.block_size}")
-    return "; ".join(part for part in parts if part)
-
-
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
     for finding in findings:
         page.gap()
@@ -108,6 +69,15 @@ def _findings(page: Page, findings: Sequence[Finding]) -> None:
     if findings:
         page.gap()
         page.line(f"More about a finding: kvplan explain {findings[0].rule}")
+
+
+def _suppressed(page: Page, suppressed: Sequence[Suppressed]) -> None:
+    """How many findings were let be, and why: each in one line."""
+    if not suppressed:
+        return
+    page.gap()
+    page.line(f"{counted(len(suppressed), 'finding')} suppressed (--no-ignore shows all)")
+    page.pairs([(one.finding.rule, f"{one.reason} ({one.where})") for one in suppressed], indent=GAP)
 
 
 def finding_block(page: Page, finding: Finding, indent: int = 0) -> None:

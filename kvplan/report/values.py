@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from kvplan.engine.values import Plan
+from kvplan.rules.suppression import Suppressed, dismisses_failure
 from kvplan.rules.values import Finding, Severity
 
 
@@ -46,6 +47,8 @@ class Report:
     """The decoder layer that `why` is asked about; None for all."""
     value: str | None = None
     """The value (`cache.dtype`, `backend`, …) that `why` is asked about; None for all."""
+    suppressed: tuple[Suppressed, ...] = ()
+    """Findings that were let be with a reason; they are in no count and no verdict."""
 
     def count(self, severity: Severity) -> int:
         """The number of findings of one severity."""
@@ -71,3 +74,17 @@ def make(
     if plan.error is not None and not failure_dismissed:
         verdict = Verdict.ERROR
     return Report(plan=plan, findings=ordered, verdict=verdict, detail=detail, layer=layer, value=value)
+
+
+def without(report: Report, kept: Sequence[Finding], suppressed: Sequence[Suppressed]) -> Report:
+    """The report with only `kept` of its findings, the others being suppressed."""
+    if not suppressed:
+        return report
+    dismissed = report.plan.error is not None and report.verdict is not Verdict.ERROR
+    changed = make(report.plan, kept, failure_dismissed=dismissed or dismisses_failure(suppressed))
+    return replace(
+        report,
+        findings=changed.findings,
+        verdict=changed.verdict,
+        suppressed=(*report.suppressed, *suppressed),
+    )

@@ -4,7 +4,7 @@
 """
 
 from kvplan.rules.rule import Example, Rule
-from kvplan.rules.running import get, rules, run, run_pair
+from kvplan.rules.running import chosen, get, regraded, rules, run, run_pair
 from kvplan.rules.values import Finding, Severity
 
-__all__ = ["Example", "Finding", "Rule", "Severity", "get", "rules", "run", "run_pair"]
+__all__ = ["Example", "Finding", "Rule", "Severity", "chosen", "get", "regraded", "rules", "run", "run_pair"]

@@ -12,6 +12,7 @@ from kvplan.rules.blocks import (
     kv507_block_larger_than_request,
     kv508_cache_layout_impossible,
     kv509_block_exceeds_batch,
+    kv510_block_does_not_suit_model,
 )
 from kvplan.rules.cache import (
     kv201_packed_cache_viewed_plain,
@@ -61,6 +62,7 @@ from kvplan.rules.limits import (
     kv907_release_assumed,
     kv908_value_not_known,
     kv910_host_memory_unknown,
+    kv911_suppression_unusable,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -159,6 +161,7 @@ RULES: tuple[Rule, ...] = (
     kv507_block_larger_than_request.RULE,
     kv508_cache_layout_impossible.RULE,
     kv509_block_exceeds_batch.RULE,
+    kv510_block_does_not_suit_model.RULE,
     kv601_nothing_left.RULE,
     kv602_request_does_not_fit.RULE,
     kv603_memory_unknown.RULE,
@@ -180,4 +183,5 @@ RULES: tuple[Rule, ...] = (
     kv907_release_assumed.RULE,
     kv908_value_not_known.RULE,
     kv910_host_memory_unknown.RULE,
+    kv911_suppression_unusable.RULE,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 
@@ -12,7 +12,7 @@ from kvplan.rules.failures import all_errors
 from kvplan.rules.options.refusals import location_of
 from kvplan.rules.registry import FALLBACK, RULES
 from kvplan.rules.rule import Rule
-from kvplan.rules.values import Finding
+from kvplan.rules.values import Finding, Severity
 
 
 def run(plan: Plan, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None) -> tuple[Finding, ...]:
@@ -22,8 +22,8 @@ def run(plan: Plan, *, select: Iterable[str] | None = None, ignore: Iterable[str
     fails has at least one error among the findings unless these options take it away. Raises InputError for a
     selector that means no rule.
     """
-    wanted = _chosen(select) if select is not None else frozenset(rule.code for rule in RULES)
-    unwanted = _chosen(ignore) if ignore is not None else frozenset()
+    wanted = chosen(select) if select is not None else frozenset(rule.code for rule in RULES)
+    unwanted = chosen(ignore) if ignore is not None else frozenset()
     found = [
         _completed(plan, rule, finding)
         for rule in RULES
@@ -37,8 +37,8 @@ def run_pair(
     prefill: Plan, decode: Plan, *, select: Iterable[str] | None = None, ignore: Iterable[str] | None = None
 ) -> tuple[Finding, ...]:
     """What is wrong between two launches of which one fills the cache and the other reads it; told of the reader."""
-    wanted = _chosen(select) if select is not None else frozenset(rule.code for rule in RULES)
-    unwanted = _chosen(ignore) if ignore is not None else frozenset()
+    wanted = chosen(select) if select is not None else frozenset(rule.code for rule in RULES)
+    unwanted = chosen(ignore) if ignore is not None else frozenset()
     found: list[Finding] = []
     for rule in RULES:
         if rule.pair is not None and rule.code in wanted - unwanted:
@@ -46,6 +46,12 @@ def run_pair(
                 completed = _completed(decode, rule, finding)
                 found.append(completed if completed.location else _completed(prefill, rule, finding))
     return tuple(sorted(dict.fromkeys(found), key=_order))
+
+
+def regraded(findings: Iterable[Finding], severities: Mapping[str, Severity]) -> tuple[Finding, ...]:
+    """The findings with the severities that the operator gives to rules, by code, worst first."""
+    changed = [replace(one, severity=severities.get(one.rule, one.severity)) for one in findings]
+    return tuple(sorted(changed, key=_order))
 
 
 def rules() -> tuple[Rule, ...]:
@@ -83,8 +89,8 @@ def _completed(plan: Plan, rule: Rule, finding: Finding) -> Finding:
     return replace(finding, references=finding.references or rule.references, location=location)
 
 
-def _chosen(selectors: Iterable[str]) -> frozenset[str]:
-    """The codes that selectors mean."""
+def chosen(selectors: Iterable[str]) -> frozenset[str]:
+    """The codes that selectors mean. Raises InputError, naming the nearest, for one that means no rule."""
     codes: set[str] = set()
     for selector in selectors:
         for part in selector.split(","):

@@ -55,6 +55,7 @@ def refusal(command: str, version: str = "0.33.0", gpu: str = "h200") -> tuple[s
         ("meta-llama/Llama-3.1-8B -q nonsense", "0.33.0", "h200", "quantization_unknown", "method: nonsense"),
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", "0.33.0", "h200", "quantization_deprecated", "'fbgemm_fp8')"),
         ("moonshotai/Kimi-K2-Instruct", "0.16.0", "h200", "remote_code", "contains custom code"),
+        ("deepseek-ai/DeepSeek-V4-Flash -tp 8", "0.16.0", "h200", "config_not_read", "'rope_type' key"),
         ("meta-llama/Llama-3.1-8B --enable-expert-parallel", "0.33.0", "h200", "no_experts", "Number of experts"),
         ("meta-llama/Llama-3.1-8B -tp 8", "0.33.0", "h200:4", "too_few_gpus", "World size (8)"),
         ("meta-llama/Llama-3.1-8B --gpu-memory-utilization 1.2", "0.16.0", "h200", "invalid_value", "or equal to 1"),

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from kvplan.checkpoint import load
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.models.geometry import Role
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
 from kvplan.engine.values import LayerPlan, Plan
@@ -569,3 +571,23 @@ def test_dots3_note_rows_have_one_width(release: str) -> None:
     assert (indexed.spec, indexed.block_size, indexed.page_bytes) == ("MLAAttentionSpec", 64, 139_264)
     assert (sliding_one.spec, sliding_one.block_size, sliding_one.page_bytes) == ("SlidingWindowMLASpec", 64, 139_264)
     assert layer(found, f"{place}.0.self_attn.indexer.k_cache").page_bytes == 8_448
+
+
+@pytest.mark.parametrize("size", ["16", "48", "72"])
+def test_blocks_smaller_than_a_state_divide_by_zero(size: str) -> None:
+    """One state stands for 128 tokens: a smaller block has none, and vLLM divides by its page."""
+    found = planned(load("deepseek-ai/DeepSeek-V4-Flash", offline=True), "-tp", "8", "--block-size", size)
+    assert found.error is not None
+    assert (found.error.type, found.error.code) == ("ZeroDivisionError", "empty_page")
+
+
+@pytest.mark.parametrize("release", ["0.21.0", "0.28.0", NEWEST])
+def test_mtp_of_deepseek_v4_keeps_a_window_only(release: str) -> None:
+    """64 rows of 584 bytes, padded to a multiple of 576: 37,440 bytes, after the 43 layers of the target."""
+    speculative = '{"method":"mtp","num_speculative_tokens":2}'
+    checkpoint = load("deepseek-ai/DeepSeek-V4-Flash", offline=True)
+    flags = ("-tp", "8", "--kv-cache-dtype", "fp8", "--speculative-config", speculative)
+    found = planned(checkpoint, *flags, release=release)
+    assert found.ok
+    drafts = [each for each in found.layers if each.role is Role.DRAFT]
+    assert [(each.name, each.page_bytes) for each in drafts] == [("model.layers.43.attn.swa_cache", 37_440)]

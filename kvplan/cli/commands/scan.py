@@ -5,11 +5,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import click
 
-from kvplan.cli.options import codes, rule_options, threshold_option
-from kvplan.cli.output import canvas, write
+from kvplan.cli.configured import announce, settings_of
+from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
+from kvplan.cli.output import deliver, targets
+
+if TYPE_CHECKING:
+    from kvplan.cli.baseline import Baseline
+    from kvplan.cli.scanning import Question
+    from kvplan.rules.suppression import Known
 
 _PATIENCE = 2.0
 """Seconds before progress is told."""
@@ -24,6 +31,7 @@ Examples:
   kvplan scan deploy/
   kvplan scan --model-map /models/glm=zai-org/GLM-5.2-FP8 --gpu h200 k8s/ run.sh
   helm template ./chart | kvplan scan -
+  kvplan scan deploy/ --output-sarif kvplan.sarif --output-markdown summary.md
 
 \b
 Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or the input cannot be used.
@@ -50,16 +58,18 @@ What cannot be followed counts as a warning.
 @click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
 @threshold_option("error", shown="error")
 @rule_options
+@output_options
+@click.option("--baseline", "baseline_file", metavar="FILE", help="Findings that FILE has do not count.")
 @click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is told.",
+    "--write-baseline",
+    metavar="FILE",
+    help="Write what is found to FILE, for --baseline, instead of telling it; exit code 0.",
 )
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@settings_options
+@click.pass_context
 def command(
+    ctx: click.Context,
+    /,
     paths: tuple[str, ...],
     model_map: tuple[str, ...],
     vllm_version: str | None,
@@ -71,8 +81,10 @@ def command(
     fail_on: str,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    format_name: str,
-    output: str | None,
+    no_ignore: bool,
+    baseline_file: str | None,
+    write_baseline: str | None,
+    **outputs: str | None,
 ) -> int:
     """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
 
@@ -80,15 +92,17 @@ def command(
     files, systemd units, Markdown, Python, recipes and vLLM's own `--config` files are read. The release, the GPU and
     the model come from the files; the options here answer what the files leave open.
     """
+    from kvplan.cli import baseline
     from kvplan.cli.scanning import Question, scan
     from kvplan.launch.environment import parse_assignments
     from kvplan.launch.hardware import parse_gpu
     from kvplan.launch.resolving import Answers, parse_model_map
     from kvplan.launch.sizes import parse_size
     from kvplan.releases import resolve
-    from kvplan.report import scanjson, scantext
     from kvplan.rules.values import Severity
 
+    settings = settings_of(ctx)
+    announce(ctx)
     answers = Answers(
         release=None if vllm_version is None else resolve(vllm_version).name,
         gpu=None if gpu is None else parse_gpu(gpu),
@@ -96,20 +110,57 @@ def command(
             None if available_kv_memory is None else parse_size(available_kv_memory, "--available-kv-memory")
         ),
         environment=parse_assignments(env),
-        models=parse_model_map(model_map),
+        models={**settings.additions.models, **parse_model_map(model_map)},
     )
-    question = Question(paths=paths, answers=answers, offline=offline, select=codes(select), ignore=codes(ignore))
+    # A baseline that is written holds everything that counts today, whatever an older one says.
+    old = None if baseline_file is None or write_baseline is not None or no_ignore else baseline.read(baseline_file)
+    known = None if old is None else old.known()
+    question = Question(
+        paths=paths,
+        answers=answers,
+        offline=offline,
+        select=codes(select),
+        ignore=() if no_ignore else codes(ignore),
+        severities=settings.severities,
+        additions=settings.additions,
+        include=settings.include,
+        exclude=settings.exclude,
+        suppressing=not no_ignore,
+        entries=settings.suppressions,
+        known=known,
+    )
+    wanted = targets(outputs)
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
-    if format_name == "json":
-        write(scanjson.render(report), output)
-    elif report.launches or report.unreadable:
-        write(scantext.render(report, canvas(output)), output)
+    if write_baseline is not None:
+        number = baseline.write(report, write_baseline)
+        click.echo(f"kvplan: {number:,} findings written to {write_baseline}", err=True)
+        return 0
+    if old is not None and known is not None:
+        _tell_stale(old, known, question)
+    if not report.launches and not report.unreadable:
+        # A text about nothing is left to the message below; files for programs are made all the same.
+        wanted = tuple(target for target in wanted if target.format.name != "text")
+    deliver(wanted, lambda one, canvas: one.render_scan(report, canvas, Severity(fail_on)))
     if not report.launches and not allow_empty:
         click.echo(
             f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
         )
         return 2
     return int(report.verdict.reaches(Severity(fail_on)))
+
+
+def _tell_stale(old: Baseline, known: Known, question: Question) -> None:
+    """Say on standard error what the baseline has and the files no longer do."""
+    from kvplan.rules import chosen, rules
+
+    wanted = chosen(question.select) if question.select else frozenset(rule.code for rule in rules())
+    for row, missing in old.stale(known, question.paths, wanted - chosen(question.ignore)):
+        number = f"{missing} × " if missing > 1 else ""
+        click.echo(
+            f"kvplan: {old.file}: stale: {number}{row.rule} in {row.file} ({row.launch}) is not found any more: "
+            "--write-baseline writes it anew",
+            err=True,
+        )
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from kvplan.cli.launching import asked, plan_of, report_of, tell
-from kvplan.cli.options import launch_options, output_options, rule_options
+from kvplan.cli.options import launch_options, plain_output_options, rule_options
 from kvplan.cli.words import LaunchCommand
 
 
@@ -29,7 +29,7 @@ Exit codes: 0, or 2 when the input cannot be used.
 @click.option("--value", metavar="NAME", help="Only this value: backend, cache_dtype, block_size …")
 @launch_options
 @rule_options
-@output_options
+@plain_output_options
 @click.pass_context
 def command(ctx: click.Context, /, layer: int | None, value: str | None, **_options: Any) -> int:
     """Show the chain of reasons behind each value, in the order in which vLLM settles them."""

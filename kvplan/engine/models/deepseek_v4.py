@@ -43,7 +43,7 @@ def deepseek_v4(made: Construction) -> tuple[LayerGeometry, ...]:
         ratio = max(1, ratios[index])
         if ratio == INDEXED_RATIO:
             built += _indexer(made, index, ratio)
-        built.append(_window(made, index))
+        built.append(window(made, index))
         if ratio > 1:
             built.append(_rows(made, index, ratio))
             built.append(_state(made, index, ratio, made.text.positive("head_dim"), f"{made.name(index)}.compressor"))
@@ -132,7 +132,7 @@ def _plain_alignment(release: Release) -> int | None:
     return 512 if release.has(history.V4_PLAIN_PAGES_ALIGNED) else None
 
 
-def _window(made: Construction, index: int) -> LayerGeometry:
+def window(made: Construction, index: int) -> LayerGeometry:
     """The latent rows of the last tokens, which every layer keeps."""
     return LayerGeometry(
         name=f"{made.name(index)}.swa_cache",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import arch_config, latent, mixed, registered, windows
+from kvplan.engine.models import arch_config, deepseek_v4, latent, mixed, registered, windows
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
@@ -241,6 +241,11 @@ def _mimo_v2(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     )
 
 
+def _v4_window(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """DeepSeek-V4: the latent rows of the last tokens; its MTP layers compress nothing."""
+    return tuple(deepseek_v4.window(draft.made, index) for index in draft.indices)
+
+
 def _nemotron_h(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     """Nemotron-H: the attention layers (`*`) of `mtp_hybrid_override_pattern`, numbered from 0."""
     text = draft.made.text
@@ -394,6 +399,7 @@ BUILDERS: Mapping[str, Callable[[DraftModel], tuple[LayerGeometry, ...]]] = {
     "layer_types": _layer_types,
     "longcat": _longcat,
     "mimo_v2": _mimo_v2,
+    "v4_window": _v4_window,
     "minimax_m3": _minimax_m3,
     "nemotron_h": _nemotron_h,
     "none": _none,
@@ -422,6 +428,7 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "bailing_moe_mtp": _mtp("dense_latent"),
     "bailing_moe_v3_mtp": _mtp("dense_latent"),
     "deepseek_mtp": _mtp("latent"),
+    "deepseek_v4_mtp": _mtp("v4_window", "model.layers.{i}.attn"),
     "ernie_mtp": _mtp(),
     "glm4_moe_lite_mtp": _mtp("latent"),
     "glm4_moe_mtp": _mtp(),
@@ -430,6 +437,7 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "longcat_flash_mtp": _mtp("longcat"),
     "mimo_mtp": _mtp(),
     "models.deepseek_v32": _mtp("latent"),
+    "models.deepseek_v4:DeepSeekV4MTP": _mtp("v4_window", "model.layers.{i}.attn"),
     "models.hy_v4": _mtp("hy_v4"),
     "models.kimi_k3": _mtp("dense_latent"),
     "openpangu_mtp": _mtp("latent"),

@@ -280,6 +280,34 @@ class Group(Part):
     kernel_block_size: int | None
 
 
+class LengthFit(Part):
+    """What a request of one length takes, and how many fit at once; null where the memory is unknown."""
+
+    tokens: int
+    request_bytes: int
+    concurrency: float | None
+
+
+class KindShare(Part):
+    """What the layers of one kind take of a request of max_model_len tokens on one GPU."""
+
+    spec: str
+    indexer: bool
+    sliding_window: int | None
+    layers: int
+    request_bytes: int
+    fixed_bytes: int
+    """Of a long request, what does not grow with it."""
+    bytes_per_token: float
+
+
+class Textbook(Part):
+    """The usual estimate, for comparison: what one token takes on one GPU by the formula that knows no windows."""
+
+    bytes_per_token: float
+    formula: str
+
+
 class Capacity(Part):
     """What fits on one GPU; null where it could not be computed."""
 
@@ -296,6 +324,13 @@ class Capacity(Part):
     bytes_per_token: float | None
     log_lines: list[str]
     """The engine's own log lines, as this release prints them."""
+    lengths: list[LengthFit]
+    """Requests of 8k, 32k and 128k tokens as far as the model takes them, and of max_model_len."""
+    kinds: list[KindShare]
+    unused_bytes: int
+    """Bytes of such a request's blocks that no layer uses."""
+    textbook: Textbook | None
+    """Null where the formula says nothing: packed cache dtypes."""
 
 
 class Error(Part):
@@ -338,6 +373,15 @@ class Finding(Part):
     references: list[str]
 
 
+class SuppressedFinding(Finding):
+    """A finding that was let be."""
+
+    reason: str
+    by: Literal["comment", "settings", "baseline"]
+    where: str
+    """The place of the comment, the entry of the settings file, or the baseline."""
+
+
 class TraceStep(Part):
     """One link in the chain of reasons behind a value."""
 
@@ -370,6 +414,9 @@ class PlanReport(Part):
     capacity: Capacity | None
     startup: Startup
     findings: list[Finding]
+    suppressed: list[SuppressedFinding]
+    """Findings that were let be with a reason; they are in no verdict."""
+    suppressed_count: int = Count
     verdict: Literal["ok", "note", "warning", "error"]
     exact: bool
     """The engine's own answers cover this architecture in this release; otherwise the numbers are derived."""

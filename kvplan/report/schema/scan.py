@@ -66,6 +66,8 @@ class ScanReport(Part):
     unreadable: list[Unreadable]
     files: int
     """Files that were looked through."""
+    suppressed_count: int = Field(ge=0)
+    """Findings of all launches that were let be with a reason."""
     verdict: Literal["ok", "note", "warning", "error"]
     """The worst verdict of a launch; at least `warning` where something could not be followed."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors
+from kvplan.rules.failures import errors, fact, said
 from kvplan.rules.options.availability import span, with_architecture
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -15,7 +15,7 @@ CODE = "KV110"
 
 
 def check(plan: Plan) -> Iterator[Finding]:
-    """At most one finding."""
+    """One finding for the architecture, one for a config that the release has no class for."""
     for _ in errors(plan, "unknown_architecture"):
         architectures = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
         elsewhere = with_architecture(plan.checkpoint)
@@ -27,6 +27,14 @@ def check(plan: Plan) -> Iterator[Finding]:
             message=f"{words.release_name(plan)} does not support the architecture {architectures}{known}",
             fix=fix,
         )
+    for error in errors(plan, "config_not_read"):
+        since = fact(error, "since")
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=f"{words.release_name(plan)} cannot read the model's {fact(error, 'field')} ({said(error)})",
+            fix=f"use vLLM {since} or later" if since else "correct the field in the model's config.json",
+        )
 
 
 RULE = Rule(
@@ -37,11 +45,12 @@ RULE = Rule(
     explanation=(
         "vLLM looks the `architectures` of config.json up in its registry of models. Releases add "
         "architectures, and take old ones out again; a name that is not there, and that the Transformers "
-        "backend cannot run either, is refused while options are checked.\n\n"
+        "backend cannot run either, is refused while options are checked. So is a config that only a later "
+        "release has a class for.\n\n"
         "`kvplan models` lists what is known; otherwise choose another release."
     ),
     bad=Example(version="0.16.0", command="vllm serve Qwen/Qwen3.5-35B-A3B"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B"),
-    claims=("unknown_architecture",),
+    claims=("unknown_architecture", "config_not_read"),
     check=check,
 )

@@ -1,0 +1,58 @@
+"""Models that a project adds to the catalog: names for paths or other models, and directories of configs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from kvplan.checkpoint.load import is_path
+from kvplan.checkpoint.reading import CONFIG_FILE
+from kvplan.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What a project adds. Its own names win over kvplan's catalog."""
+
+    models: Mapping[str, str] = field(default_factory=dict)
+    """A name, or a path of a container, and the reference (`kvplan.checkpoint.load.load`) that it stands for."""
+    directories: tuple[Path, ...] = ()
+    """Directories with `NAME/config.json`, `ORGANISATION/NAME/config.json` or `NAME.json`."""
+
+    def resolve(self, reference: str) -> str:
+        """The reference to load for `reference`; itself where nothing was added under that name.
+
+        Raises InputError where several configs of the directories have the name.
+        """
+        mapped = self.models.get(reference) or self.models.get(reference.rstrip("/"))
+        if mapped is not None:
+            return mapped
+        if not self.directories or not reference.strip() or is_path(reference):
+            return reference
+        found = _configs(self.directories).get(reference.strip().lower(), ())
+        if len(found) > 1:
+            listed = ", ".join(str(path) for path in found[:4])
+            raise InputError(f"{reference}: several configs of catalog.directories have this name: {listed}")
+        return str(found[0]) if found else reference
+
+
+@cache
+def _configs(directories: tuple[Path, ...]) -> dict[str, tuple[Path, ...]]:
+    """The configs by name, with and without organisation, in small letters."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for directory in directories:
+        for name, path in _named(directory):
+            for key in dict.fromkeys((name, name.rpartition("/")[2])):
+                found[key] = (*found.get(key, ()), path)
+    return found
+
+
+def _named(directory: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(directory.glob("*.json")):
+        if path.name != CONFIG_FILE:
+            yield path.stem.lower(), path
+    for pattern in (f"*/{CONFIG_FILE}", f"*/*/{CONFIG_FILE}"):
+        for path in sorted(directory.glob(pattern)):
+            yield path.parent.relative_to(directory).as_posix().lower(), path.parent

@@ -1,0 +1,88 @@
+"""`kvplan sweep`: one row a combination of values."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from kvplan.cli.launching import asked, report_of
+from kvplan.cli.options import launch_options, rule_options, threshold_option
+from kvplan.cli.output import canvas, write
+from kvplan.cli.words import LaunchCommand
+from kvplan.errors import InputError
+
+
+@click.command(
+    "sweep",
+    cls=LaunchCommand,
+    short_help="Compare releases, GPUs and options: one row a combination.",
+    epilog="""
+\b
+Examples:
+  kvplan sweep gemma-3-27b-it --releases all --available-kv-memory 40GiB --diff
+  kvplan sweep GLM-5.2-FP8 --vllm-version 0.25.1,0.33.0 --kv-cache-dtype auto,fp8 -tp 4,8 --gpu h200,b200
+  kvplan sweep GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8 --vary '--skip-layers 0,1 | --skip-layers 0-3 | '
+
+\b
+Several values are written with commas between: --gpu h200,b200 -tp 4,8. A comma that belongs to the value is written
+\\, and options that take lists or JSON are left whole: vary those with --vary. A command after -- is left as it is.
+
+\b
+Exit codes: 0 told, 1 a row has what --fail-on names, 2 no combination can be used.
+""",
+)
+@click.option("--releases", metavar="LIST", help="--vllm-version that also takes 'all' and spans: 0.19..0.26.")
+@click.option(
+    "--diff", is_flag=True, help="Tell what changes from row to row, and which history entries are the cause."
+)
+@click.option(
+    "--vary",
+    metavar="'WORDS | WORDS'",
+    multiple=True,
+    help="Alternatives for any words of the launch, one of which may be nothing (repeatable).",
+)
+@launch_options
+@threshold_option(None, shown="nothing")
+@rule_options
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the result is told.",
+)
+@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    releases: str | None,
+    diff: bool,
+    vary: tuple[str, ...],
+    fail_on: str | None,
+    format_name: str,
+    output: str | None,
+    **_options: Any,
+) -> int:
+    """Show one row a combination of the values of options, and with --diff what changes from row to row, and why."""
+    from kvplan.cli import sweeping
+    from kvplan.report import sweepjson, sweeptext
+    from kvplan.rules.values import Severity
+
+    question = asked(ctx)
+    if releases is not None:
+        if ctx.get_parameter_source("vllm_version") not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
+            raise InputError("give either --releases or --vllm-version, not both")
+        question = replace(question, vllm_version=sweeping.releases(releases))
+    if vary and question.words.literal is not None:
+        raise InputError("--vary adds to options before --; a command after -- is left as it is")
+    wanted = sweeping.combinations(question, vary)
+    sweeper = sweeping.Sweeper(lambda plan: report_of(ctx, plan), question.offline, question.additions)
+    report = sweeper.sweep(wanted, diff=diff)
+    told = sweepjson.render(report) if format_name == "json" else sweeptext.render(report, canvas(output))
+    write(told, output)
+    return 0 if fail_on is None else int(report.verdict.reaches(Severity(fail_on)))

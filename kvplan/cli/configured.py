@@ -1,0 +1,70 @@
+"""The settings file of a command: which one, and its values as the defaults of the command's options."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+if TYPE_CHECKING:
+    from kvplan.cli.settings import Settings
+
+_GIVEN = "kvplan.settings.options"
+_SETTINGS = "kvplan.settings"
+_OF_FILE, _OF_NONE = "kvplan_config", "isolated"
+
+_OWN_THRESHOLD = ("plan", "sweep")
+"""Commands whose exit code tells something else than findings, unless they are given --fail-on."""
+
+
+def collect(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """The callback of `--kvplan-config` and `--isolated`, which are eager: with the second of them, the settings
+    are read and become the defaults of all other options."""
+    given: dict[str, Any] = ctx.meta.setdefault(_GIVEN, {})
+    given[str(parameter.name)] = value
+    if len(given) == 2 and not ctx.resilient_parsing:
+        _read(ctx, given[_OF_FILE], isolated=given[_OF_NONE])
+    return value
+
+
+def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
+    from kvplan.cli.settings import Settings, find, read
+
+    if file is not None and isolated:
+        raise click.UsageError("--kvplan-config and --isolated exclude each other", ctx)
+    path = Path(file) if file is not None else None if isolated else find(Path())
+    settings = Settings() if path is None else read(path)
+    ctx.meta[_SETTINGS] = settings
+    defaults: dict[str, Any] = dict(settings.options)
+    if ctx.info_name in _OWN_THRESHOLD:
+        defaults.pop("fail_on", None)
+    ctx.default_map = defaults
+
+
+def settings_of(ctx: click.Context) -> Settings:
+    """The settings that hold for the command of `ctx`; empty ones where it takes none."""
+    from kvplan.cli.settings import Settings
+
+    found: Settings = ctx.meta.get(_SETTINGS) or Settings()
+    return found
+
+
+def announce(ctx: click.Context) -> None:
+    """Say on standard error which settings file changes what the command does, and in what."""
+    settings = settings_of(ctx)
+    used = [
+        name.replace("_", "-")
+        for name in settings.options
+        if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+    ]
+    if settings.severities and "select" in ctx.params:
+        used.append("severity")
+    today = date.today()
+    for entry in settings.suppressions:
+        if entry.expired(today):
+            click.echo(f"kvplan: {entry.where} ({entry.rule}) expired on {entry.expires} and has no effect", err=True)
+    if used:
+        click.echo(f"kvplan: {settings.file} gives {', '.join(used)} (--isolated leaves it out)", err=True)

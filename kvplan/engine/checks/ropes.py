@@ -1,0 +1,53 @@
+"""Whether vLLM can read rope parameters in several sets (`patch_rope_parameters`, transformers_utils/config.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.releases import Release
+
+_LAYER_TYPES = frozenset(
+    {
+        "chunked_attention",
+        "compressed_sparse_attention",
+        "conv",
+        "dense",
+        "full_attention",
+        "heavily_compressed_attention",
+        "hybrid",
+        "hybrid_sliding",
+        "indexed_attention",
+        "linear_attention",
+        "minimax_m3_sparse",
+        "moe",
+        "reference_sliding_attention",
+        "sliding_attention",
+        "sparse",
+        "window_attention",
+    }
+)
+"""Layer types of transformers: sets named after these are told apart."""
+
+_READ_BY_VLLM: Mapping[str, tuple[str | None, str | None]] = {"deepseek_v4": ("0.20.2", None)}
+"""Model types whose sets have other names, with the releases that bring a config class for them."""
+
+
+def check(checkpoint: Checkpoint, release: Release) -> None:
+    """Raises StartupStops where the config's rope parameters look like one set that lacks its type."""
+    parameters = checkpoint.text_config.get("rope_parameters")
+    if not isinstance(parameters, Mapping) or not parameters or {"rope_type", "type"} & parameters.keys():
+        return
+    sets = all(isinstance(value, Mapping) for value in parameters.values())
+    own = _READ_BY_VLLM.get(checkpoint.model_type)
+    if not sets or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(*own)):
+        return
+    raise stop(
+        Stage.OPTIONS,
+        "config_not_read",
+        "rope_parameters should have a 'rope_type' key",
+        exception="ValidationError",
+        facts={"field": "rope_parameters", "since": None if own is None else own[0]},
+    )

@@ -1,0 +1,60 @@
+"""GitLab's code quality report: a JSON array with one issue a finding."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from kvplan.launch.found import Unreadable
+from kvplan.report import outcomes
+from kvplan.report.canvas import Canvas
+from kvplan.report.outcomes import Told
+from kvplan.report.places import relative
+from kvplan.report.scanvalues import ScanReport
+from kvplan.report.values import Report
+from kvplan.rules import get
+
+_SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
+
+JsonObject = dict[str, Any]
+
+
+def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
+    """The array as JSON text, with a newline at its end."""
+    issues = [_finding(told) for told in outcomes.findings(outcomes.outcomes(report))]
+    seen: Counter[tuple[str, str]] = Counter()
+    for lost in outcomes.unreadable(report):
+        key = (relative(lost.file), lost.reason)
+        issues.append(_unreadable(lost, outcomes.fingerprint("unreadable", *key, str(seen[key]))))
+        seen[key] += 1
+    return json.dumps(issues, indent=2) + "\n"
+
+
+def _finding(told: Told) -> JsonObject:
+    """An issue. GitLab wants a path whatever happens: a launch without a file has its model's."""
+    finding, checkpoint = told.finding, told.outcome.report.plan.checkpoint
+    path = checkpoint.path or checkpoint.name if told.place is None else told.place.file
+    return {
+        "description": f"{finding.rule}: {told.text}",
+        "check_name": f"{finding.rule} {get(finding.rule).name}",
+        "fingerprint": told.fingerprint,
+        "severity": _SEVERITIES[str(finding.severity)],
+        "location": _location(path, 1 if told.place is None else told.place.line),
+        "content": {"body": get(finding.rule).explanation},
+    }
+
+
+def _unreadable(lost: Unreadable, fingerprint: str) -> JsonObject:
+    line = 1 if lost.location is None else lost.location.line
+    return {
+        "description": f"not checked: {lost.reason}",
+        "check_name": "unreadable",
+        "fingerprint": fingerprint,
+        "severity": _SEVERITIES["warning"],
+        "location": _location(lost.file, line),
+    }
+
+
+def _location(file: str, line: int) -> JsonObject:
+    return {"path": relative(file), "lines": {"begin": max(line, 1)}}

@@ -1,0 +1,90 @@
+"""JUnit XML: one test suite a launch, one test case a finding; what --fail-on names fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from xml.etree import ElementTree
+
+from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
+
+from kvplan.launch.found import Unreadable
+from kvplan.report import headline, outcomes
+from kvplan.report.canvas import Canvas
+from kvplan.report.outcomes import Outcome, Told
+from kvplan.report.places import relative
+from kvplan.report.scanvalues import ScanReport
+from kvplan.report.values import Report
+from kvplan.report.words import printable
+from kvplan.rules import get
+from kvplan.rules.values import Severity
+
+
+def render(report: Report | ScanReport, _canvas: Canvas | None = None, fail_on: Severity = Severity.ERROR) -> str:
+    """The report as XML text. Findings below `fail_on` are test cases that pass and tell about them; those that
+    were let be are skipped."""
+    document = JUnitXml("kvplan")
+    launches = outcomes.outcomes(report)
+    told = outcomes.everything(launches)
+    for launch in launches:
+        document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
+    if lost := outcomes.unreadable(report):
+        document.add_testsuite(_unreadable(lost, fail_on))
+    document.update_statistics()
+    root = ElementTree.fromstring(document.tostring())
+    # The schema knows this count for suites only.
+    root.attrib.pop("skipped", None)
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(launch: Outcome, told: Sequence[Told], fail_on: Severity) -> TestSuite:
+    """The suite of one launch; where nothing was found, its one test case is that it starts."""
+    plan = launch.report.plan
+    suite = TestSuite(printable(launch.label))
+    suite.add_property("launch", printable(headline.outcome(launch.report)))
+    suite.add_property("circumstances", printable(headline.circumstances(plan)))
+    seen: Counter[str] = Counter()
+    for one in told:
+        seen[one.finding.rule] += 1
+        suite.add_testcase(_finding(one, seen[one.finding.rule], fail_on))
+    if not told:
+        case = TestCase("starts", printable(launch.title))
+        if launch.report.verdict.reaches(fail_on):
+            case.result = [Failure(printable(headline.outcome(launch.report)), "error")]
+        suite.add_testcase(case)
+    return suite
+
+
+def _finding(told: Told, number: int, fail_on: Severity) -> TestCase:
+    finding = told.finding
+    again = "" if number == 1 else f" ({number})"
+    case = TestCase(f"{finding.rule} {get(finding.rule).name}{again}", printable(told.outcome.title))
+    message = printable(finding.message)
+    rows = [f"{name}: {printable(value)}" for name, value in outcomes.details(told)]
+    text = "\n".join([f"{finding.severity} {finding.rule}: {message}", *rows])
+    if told.suppressed is not None:
+        case.result = [Skipped(printable(outcomes.reason(told.suppressed)))]
+        case.system_out = text
+    elif finding.severity.rank <= fail_on.rank:
+        failure = Failure(message, str(finding.severity))
+        failure.text = text
+        case.result = [failure]
+    else:
+        case.system_out = text
+    return case
+
+
+def _unreadable(lost: Sequence[Unreadable], fail_on: Severity) -> TestSuite:
+    """What could not be followed: skipped tests, or errors where --fail-on takes warnings."""
+    suite = TestSuite("not checked")
+    seen: Counter[str] = Counter()
+    for one in lost:
+        line = "" if one.location is None else f":{one.location.line}"
+        name = f"{printable(relative(one.file))}{line}"
+        seen[name] += 1
+        case = TestCase(name if seen[name] == 1 else f"{name} ({seen[name]})", "not checked")
+        reason = printable(one.reason)
+        case.result = [Error(reason, "warning") if Severity.WARNING.rank <= fail_on.rank else Skipped(reason)]
+        suite.add_testcase(case)
+    return suite

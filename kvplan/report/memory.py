@@ -1,0 +1,66 @@
+"""Memory as parts of a whole, for pictures of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvplan.engine.values import Capacity, Plan
+from kvplan.report.words import number, size
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of some memory: `count` in bytes, and what it is."""
+
+    count: int
+    text: str
+    kind: str
+    """How it is drawn: `cache`, `need`, `used` or `free`."""
+
+
+def gpu_parts(plan: Plan) -> tuple[Part, ...]:
+    """The memory of one GPU: the cache, the rest of what vLLM may use, and what it may not.
+
+    Empty where the GPU's memory or the cache's is not known, or where the cache is said to be larger than both allow.
+    """
+    memory, capacity, settings = plan.launch.hardware.memory_bytes, plan.capacity, plan.settings
+    if memory is None or settings is None or capacity is None or capacity.available_bytes is None:
+        return ()
+    share = settings.gpu_memory_utilization
+    rest = int(memory * share) - capacity.available_bytes
+    if rest < 0 or capacity.available_bytes < 0:
+        return ()
+    left = memory - int(memory * share)
+    return (
+        Part(capacity.available_bytes, f"KV cache: {size(capacity.available_bytes)}", "cache"),
+        Part(rest, f"weights, activations and graphs: {size(rest)}", "used"),
+        Part(left, f"beyond --gpu-memory-utilization {share:g}: {size(left)}", "free"),
+    )
+
+
+def cache_parts(capacity: Capacity) -> tuple[Part, ...]:
+    """The cache: what one request of the greatest length needs of it. Empty where it does not fit or is not known."""
+    have, need = capacity.available_bytes, capacity.needed_bytes
+    if have is None or need is None or need > have:
+        return ()
+    length = number(capacity.max_model_len)
+    return (
+        Part(need, f"one request of {length} tokens: {size(need)}", "need"),
+        Part(have - need, f"left for others: {size(have - need)}", "cache"),
+    )
+
+
+_LENGTHS = (8_192, 32_768, 131_072)
+"""Tokens of requests that people ask about, besides the greatest length."""
+
+
+def requests_at(capacity: Capacity) -> tuple[tuple[int, float], ...]:
+    """How many requests of a length the cache holds, for some lengths in tokens: from the need of a long request as a
+    line, which for requests shorter than a model's windows says rather more than they need. Empty where that is not
+    known."""
+    have, fixed, slope = capacity.available_bytes, capacity.fixed_bytes, capacity.bytes_per_token
+    if have is None or fixed is None or slope is None or have <= 0:
+        return ()
+    lengths = [*(length for length in _LENGTHS if length < capacity.max_model_len), capacity.max_model_len]
+    needs = [(length, fixed + slope * length) for length in lengths]
+    return tuple((length, have / need) for length, need in needs if need > 0)

@@ -1,0 +1,86 @@
+"""A sweep as JSON: the `kvplan-sweep/1` contract."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kvplan.report.canvas import Canvas
+from kvplan.report.sweepvalues import Cause, Change, Row, Step, SweepReport
+
+SCHEMA_ID = "kvplan-sweep/1"
+
+JsonObject = dict[str, Any]
+
+
+def render(report: SweepReport, _canvas: Canvas | None = None) -> str:
+    """The sweep as JSON text, with a newline at its end."""
+    return json.dumps(to_dict(report), indent=2, default=str) + "\n"
+
+
+def to_dict(report: SweepReport) -> JsonObject:
+    """The sweep as JSON values, in the order of the contract."""
+    return {
+        "schema": SCHEMA_ID,
+        "axes": [{"option": axis.name, "values": list(axis.values)} for axis in report.axes],
+        "rows": [_row(row) for row in report.rows],
+        "steps": None if report.steps is None else [_step(step) for step in report.steps],
+        "causes": _causes(report),
+        "verdict": str(report.verdict),
+    }
+
+
+def _row(row: Row) -> JsonObject:
+    plan = None if row.report is None else row.report.plan
+    return {
+        "options": dict(row.options),
+        "model": None if plan is None else plan.checkpoint.name,
+        "release": None if plan is None else plan.release.name,
+        "gpu": None if plan is None else plan.launch.hardware.name,
+        "available_bytes": None if plan is None else plan.launch.available_kv_memory,
+        "verdict": None if row.report is None else str(row.report.verdict),
+        "problem": row.problem,
+        "exact": None if plan is None else plan.exact,
+        "values": None if plan is None else dict(row.values),
+    }
+
+
+def _step(step: Step) -> JsonObject:
+    return {
+        "before": step.before,
+        "after": step.after,
+        "option": step.option,
+        "problem": step.problem,
+        "changes": [_change(change) for change in step.changes],
+    }
+
+
+def _change(change: Change) -> JsonObject:
+    return {
+        "value": change.name,
+        "before": change.before,
+        "after": change.after,
+        "explained": str(change.explanation.explained),
+        "causes": [cause.name for cause in change.explanation.causes],
+    }
+
+
+def _causes(report: SweepReport) -> JsonObject:
+    """Every cause that a change names, once."""
+    found = {
+        cause.name: cause
+        for step in report.steps or ()
+        for change in step.changes
+        for cause in change.explanation.causes
+    }
+    return {name: _cause(cause) for name, cause in found.items()}
+
+
+def _cause(cause: Cause) -> JsonObject:
+    return {
+        "summary": cause.summary,
+        "since": cause.since,
+        "until": cause.until,
+        "reference": cause.reference,
+        "where": cause.where,
+    }

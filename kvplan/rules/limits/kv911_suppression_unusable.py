@@ -1,0 +1,44 @@
+"""KV911: a comment that is to suppress findings does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kvplan.engine.values import Plan
+from kvplan.rules.rule import Example, Rule
+from kvplan.rules.values import Finding, Severity
+
+CODE = "KV911"
+REMARK = "suppression_unusable"
+"""The kind of the remark that a scan makes of such a comment; its detail says what is wrong."""
+
+
+def check(plan: Plan) -> Iterator[Finding]:
+    """One finding a comment."""
+    for remark in plan.launch.remarks:
+        if remark.kind == REMARK:
+            yield Finding(
+                rule=CODE,
+                severity=Severity.WARNING,
+                message=f"this comment suppresses nothing: {remark.detail}",
+                location=remark.location,
+                fix="write it like `# kvplan: ignore[KV203] why this is all right`",
+            )
+
+
+RULE = Rule(
+    code=CODE,
+    name="suppression-unusable",
+    severity=Severity.WARNING,
+    summary="A comment that is to suppress a finding names no rule, an unknown one, or no reason.",
+    explanation=(
+        "In a file that `kvplan scan` reads, `# kvplan: ignore[KV203] reason` suppresses findings of the named rules "
+        "(several with commas) on its own line, on the next line, or for the launch that begins there. The reason is "
+        "part of it: whoever reads the file next has to know why the finding was let be.\n\n"
+        "Without a rule, with a rule that does not exist or without a reason, the comment has no effect, and this "
+        "warning says so. Add what is missing, or take the comment away."
+    ),
+    bad=None,
+    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
+    check=check,
+)

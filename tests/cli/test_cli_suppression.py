@@ -1,0 +1,226 @@
+"""Suppression through the command line: comments, entries, baselines, and --no-ignore."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from click.testing import CliRunner, Result
+
+from kvplan.cli import main
+from kvplan.report.schema import SCHEMA_FILE, scan
+
+SKIP = "vllm serve zai-org/GLM-5.2-FP8 --kv-cache-dtype-skip-layers 0 1\n"
+TOO_LONG = "vllm serve meta-llama/Llama-3.1-8B --max-model-len 9000000\n"
+POD = """apiVersion: v1
+kind: Pod
+metadata: {name: glm}
+spec:
+  containers:
+    - name: vllm
+      image: vllm/vllm-openai:v0.33.0
+      args:
+        - --model=zai-org/GLM-5.2-FP8
+        - --kv-cache-dtype-skip-layers
+        - "0"
+"""
+ENTRY = '[[suppress]]\nrule = "{rule}"\n{where}\nreason = "known"\n{more}\n'
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def kvplan(*arguments: str) -> Result:
+    result = CliRunner().invoke(main, [*arguments, "--offline"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def told(*arguments: str) -> dict[str, Any]:
+    report: dict[str, Any] = json.loads(kvplan("scan", *arguments, "--format", "json").stdout)
+    jsonschema.validate(report, json.loads(scan.SCHEMA_FILE.read_text("utf-8")))
+    return report
+
+
+def rules_of(report: dict[str, Any], part: str = "findings") -> set[str]:
+    return {finding["rule"] for launch in report["launches"] for finding in launch[part]}
+
+
+def test_a_comment_above_a_launch(here: Path) -> None:
+    (here / "run.sh").write_text(f"# kvplan: ignore[KV203] a pilot\n{SKIP}")
+    report = told("run.sh")
+    assert "KV203" not in rules_of(report)
+    assert rules_of(report, "suppressed") == {"KV203"}
+    (one,) = report["launches"][0]["suppressed"]
+    assert (one["reason"], one["by"], one["where"]) == ("a pilot", "comment", "run.sh:1")
+    assert (report["suppressed_count"], report["launches"][0]["suppressed_count"]) == (1, 1)
+    assert "1 suppressed" in kvplan("scan", "run.sh").stdout
+    assert kvplan("scan", "run.sh", "--fail-on", "warning").exit_code == 0
+    assert kvplan("scan", "run.sh", "--fail-on", "warning", "--no-ignore").exit_code == 1
+    assert rules_of(told("run.sh", "--no-ignore", "--ignore", "KV6")) >= {"KV203", "KV603"}
+
+
+@pytest.mark.parametrize("line", [7, 8, 9])
+def test_comments_in_a_manifest(line: int, here: Path) -> None:
+    lines = POD.splitlines()
+    lines.insert(line, "      # kvplan: ignore[KV203] a pilot")
+    (here / "pod.yaml").write_text("\n".join(lines))
+    assert rules_of(told("pod.yaml"), "suppressed") == {"KV203"}
+
+
+def test_a_comment_behind_the_option(here: Path) -> None:
+    (here / "pod.yaml").write_text(POD.replace("-skip-layers\n", "-skip-layers  # kvplan: ignore[KV203] a pilot\n"))
+    assert rules_of(told("pod.yaml"), "suppressed") == {"KV203"}
+
+
+@pytest.mark.parametrize(
+    ("comment", "says"),
+    [("ignore[KV203]", "gives no reason"), ("ignore[KV998] x", "KV998"), ("ignore all of it", "names no rule")],
+)
+def test_a_comment_that_is_no_use_is_a_finding(comment: str, says: str, here: Path) -> None:
+    (here / "run.sh").write_text(f"# kvplan: {comment}\n{SKIP}{SKIP}")
+    report = told("run.sh")
+    findings = [one for launch in report["launches"] for one in launch["findings"] if one["rule"] == "KV911"]
+    assert len(findings) == 1
+    assert says in findings[0]["message"]
+    assert findings[0]["location"] == {"file": "run.sh", "line": 1, "column": 1}
+    assert "KV203" in rules_of(report)
+
+
+def test_an_error_that_is_suppressed_does_not_fail(here: Path) -> None:
+    (here / "run.sh").write_text(TOO_LONG)
+    assert kvplan("scan", "run.sh").exit_code == 1
+    (rule,) = {
+        finding["rule"] for finding in told("run.sh")["launches"][0]["findings"] if finding["severity"] == "error"
+    }
+    (here / "run.sh").write_text(f"# kvplan: ignore[{rule}] the image patches it\n{TOO_LONG}")
+    assert kvplan("scan", "run.sh").exit_code == 0
+    (here / "run.sh").write_text(f"# kvplan: ignore[KV603] no matter\n{TOO_LONG}")
+    assert kvplan("scan", "run.sh").exit_code == 1
+
+
+def test_entries_by_path_and_model(here: Path) -> None:
+    for name in ("deploy/a.sh", "try/b.sh"):
+        (here / name).parent.mkdir()
+        (here / name).write_text(SKIP)
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='path = "deploy/"', more=""))
+    report = told(".")
+    assert [launch["suppressed_count"] for launch in report["launches"]] == [1, 0]
+    assert report["launches"][0]["suppressed"][0]["where"] == "kvplan.toml: suppress[1]"
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='model = "glm-*"', more="expires = 2999-01-01"))
+    assert told(".")["suppressed_count"] == 2
+    assert told(".", "--isolated")["suppressed_count"] == 0
+
+
+def test_entries_hold_for_check_too(here: Path) -> None:
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='model = "GLM-*"', more=""))
+    check = ("check", "GLM-5.2-FP8", "--skip-layers", "0", "--fail-on", "warning")
+    result = kvplan(*check)
+    assert result.exit_code == 0
+    assert "1 finding suppressed (--no-ignore shows all)" in result.stdout
+    assert "known (kvplan.toml: suppress[1])" in result.stdout
+    assert kvplan(*check, "--no-ignore").exit_code == 1
+    report = json.loads(kvplan(*check, "--format", "json").stdout)
+    jsonschema.validate(report, json.loads(SCHEMA_FILE.read_text("utf-8")))
+    assert (report["suppressed_count"], report["suppressed"][0]["by"]) == (1, "settings")
+
+
+def test_an_expired_entry_is_told_and_does_nothing(here: Path) -> None:
+    (here / "run.sh").write_text(SKIP)
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='path = "run.sh"', more="expires = 2020-01-31"))
+    result = kvplan("scan", "run.sh", "--fail-on", "warning")
+    assert result.exit_code == 1
+    assert result.stderr == "kvplan: kvplan.toml: suppress[1] (KV203) expired on 2020-01-31 and has no effect\n"
+
+
+@pytest.mark.parametrize(
+    ("entry", "says"),
+    [
+        ('rule = "KV203"\npath = "x"', "kvplan.toml: suppress[1].reason: is missing"),
+        ('rule = "KV203"\npath = "x"\nreason = " "', "suppress[1].reason: is missing"),
+        ('path = "x"\nreason = "r"', "suppress[1].rule: is missing"),
+        ('rule = "KV998"\npath = "x"\nreason = "r"', "suppress[1].rule: there is no rule 'KV998'"),
+        ('rule = "KV203"\nreason = "r"', "suppress[1].path: is missing, and model too"),
+        ('rule = "KV203"\npath = "x"\nreason = "r"\nexpire = 2020-01-01', "did you mean expires?"),
+        ('rule = "KV203"\npath = "x"\nreason = "r"\nexpires = "soon"', "suppress[1].expires: 'soon' is not a date"),
+        ('rule = "KV203"\npath = "x"\nreason = "r"\nexpires = 3', "suppress[1].expires: is a number, not a date"),
+        ('rule = "KV203"\npath = "a[z-a]"\nreason = "r"', "suppress[1].path: 'a[z-a]' is not a pattern"),
+    ],
+)
+def test_entries_that_are_refused(entry: str, says: str, here: Path) -> None:
+    (here / "run.sh").write_text(SKIP)
+    (here / "kvplan.toml").write_text(f"[[suppress]]\n{entry}\n")
+    result = kvplan("scan", "run.sh")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert says in result.stderr
+
+
+def test_a_baseline_outlives_line_moves_and_tells_what_is_stale(here: Path) -> None:
+    (here / "ops").mkdir()
+    (here / "run.sh").write_text(SKIP)
+    (here / "other.sh").write_text(SKIP)
+    written = kvplan("scan", ".", "--write-baseline", "ops/baseline.json")
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert "findings written to ops/baseline.json" in written.stderr
+    (here / "run.sh").write_text(f"#!/bin/sh\n\n{SKIP}")
+    again = kvplan("scan", ".", "--baseline", "ops/baseline.json", "--fail-on", "note")
+    assert (again.exit_code, again.stderr) == (0, "")
+    (here / "run.sh").write_text(f"{SKIP}{SKIP}")
+    assert kvplan("scan", ".", "--baseline", "ops/baseline.json", "--fail-on", "note").exit_code == 1
+    assert kvplan("scan", ".", "--baseline", "ops/baseline.json", "--fail-on", "note", "--no-ignore").exit_code == 1
+    (here / "run.sh").write_text(SKIP.replace(" --kv-cache-dtype-skip-layers 0 1", ""))
+    fixed = kvplan("scan", ".", "--baseline", "ops/baseline.json", "--fail-on", "note")
+    assert fixed.exit_code == 0
+    assert "stale: KV203 in " in fixed.stderr
+    assert fixed.stderr.count("\n") == 1
+    assert kvplan("scan", "other.sh", "--baseline", "ops/baseline.json").stderr == ""
+    assert kvplan("scan", ".", "--baseline", "ops/baseline.json", "--ignore", "KV203").stderr == ""
+
+
+def test_a_baseline_belongs_to_its_place_and_not_to_the_current_directory(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "deploy").mkdir()
+    (here / "deploy" / "run.sh").write_text(SKIP)
+    kvplan("scan", "deploy", "--write-baseline", "baseline.json")
+    assert {row["file"] for row in json.loads((here / "baseline.json").read_text())["findings"]} == {"deploy/run.sh"}
+    monkeypatch.chdir(here / "deploy")
+    result = kvplan("scan", ".", "--baseline", "../baseline.json", "--fail-on", "note")
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (None, "--baseline b.json: cannot be read: no such file or directory"),
+        ("{", "--baseline b.json: is not JSON"),
+        ("[]", "--baseline b.json: is no baseline"),
+        ('{"schema": "kvplan-baseline/1", "findings": [{}]}', "lacks one of fingerprint"),
+        (
+            '{"schema": "kvplan-baseline/1", "findings": '
+            '[{"fingerprint": "", "rule": "", "file": "", "launch": "", "count": 0}]}',
+            "count",
+        ),
+    ],
+)
+def test_baselines_that_are_refused(text: str | None, says: str, here: Path) -> None:
+    (here / "run.sh").write_text(SKIP)
+    if text is not None:
+        (here / "b.json").write_text(text)
+    result = kvplan("scan", "run.sh", "--baseline", "b.json")
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert says in result.stderr
+
+
+def test_a_baseline_that_cannot_be_written(here: Path) -> None:
+    (here / "run.sh").write_text(SKIP)
+    result = kvplan("scan", "run.sh", "--write-baseline", "none/b.json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--write-baseline none/b.json: cannot be written" in result.stderr

@@ -1,0 +1,50 @@
+"""Patterns for paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kvplan.errors import InputError
+from kvplan.launch.globs import any_of, relative
+
+BASE = Path("/repo")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "means"),
+    [
+        ("deploy/*.yaml", "deploy/a.yaml", True),
+        ("deploy/*.yaml", "deploy/b/a.yaml", False),
+        ("./deploy/*.yaml", "deploy/a.yaml", True),
+        ("deploy/**/*.yaml", "deploy/a.yaml", True),
+        ("deploy/**/*.yaml", "deploy/b/c/a.yaml", True),
+        ("deploy/**", "deploy/b/c/a.yaml", True),
+        ("deploy", "deploy/b/a.yaml", True),
+        ("deploy/", "x/deploy/a.yaml", True),
+        ("archive", "x/archive/a.yaml", True),
+        ("x/archive", "y/x/archive/a.yaml", False),
+        ("*.md", "docs/deep/a.md", True),
+        ("*.md", "docs/a.mdx", False),
+        ("a?.sh", "a1.sh", True),
+        ("a[0-3].sh", "a2.sh", True),
+        ("a[!0-3].sh", "a2.sh", False),
+        ("a.sh", "aXsh", False),
+        ("a[.sh", "a[.sh", True),
+        ("deploy\\*.yaml", "deploy/a.yaml", True),
+    ],
+)
+def test_patterns(pattern: str, path: str, means: bool) -> None:
+    assert any_of(BASE, [pattern]).match(f"/repo/{path}") is means
+
+
+def test_paths_are_seen_from_the_base() -> None:
+    assert relative("/repo/a/../b.yaml", BASE) == "b.yaml"
+    assert relative("/elsewhere/b.yaml", BASE) == "/elsewhere/b.yaml"
+    assert not any_of(BASE, ["deploy/*"]).match("/elsewhere/deploy/a")
+
+
+def test_what_is_no_pattern() -> None:
+    with pytest.raises(InputError, match="is not a pattern"):
+        any_of(BASE, ["a[z-a]"])
