@@ -18,6 +18,7 @@ SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT = Behaviour(
     "SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT",
     "the reserve of a sliding-window layer counts every batch in flight, not one",
     since="0.26.0",
+    reference="vllm#47728",
     where="v1/kv_cache_interface.py",
 )
 ADMISSION_COUNTS_FIRST_GROUP_ONLY = Behaviour(
