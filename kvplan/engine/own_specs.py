@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.compressed_specs import CircularBufferSpec, KpoolTailSpec, SlidingWindowMLASpec
@@ -44,14 +45,21 @@ def _no_value_head(layer: BuiltLayer, release: Release) -> int:
     return 0 if release.has(cache.MLA_SPEC_HAS_NO_VALUE_HEAD) else layer.geometry.head_size
 
 
+def _stored(layer: BuiltLayer, block_size: int) -> dict[str, Any]:
+    """What every spec says of how its layer is stored."""
+    return {
+        "block_size": block_size,
+        "num_kv_heads": layer.num_kv_heads,
+        "head_size": layer.geometry.head_size,
+        "dtype": layer.storage,
+        "quant_mode": layer.quant_mode,
+    }
+
+
 def _latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
     spec = MLAAttentionSpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=_no_value_head(layer, release),
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
         cache_dtype=layer.cache_dtype,
         indexer=not own.is_attention,
@@ -64,12 +72,8 @@ def _latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release)
 def _window_latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
     assert layer.sliding_window is not None
     return SlidingWindowMLASpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=_no_value_head(layer, release),
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
         row_alignment=own.stride,
         cache_dtype=layer.run_cache_dtype if own.follows_format else None,
@@ -81,12 +85,8 @@ def _window_latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: R
 def _window(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
     assert layer.sliding_window is not None
     return SlidingWindowSpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=layer.geometry.head_size_v,
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
         sliding_window=layer.sliding_window,
     )
@@ -101,12 +101,8 @@ def _full(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
             facts={"block_size": block_size, "multiple": own.tokens_per_state, "layer": layer.geometry.name},
         )
     return FullAttentionSpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=layer.geometry.head_size_v,
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own) // own.tokens_per_state,
     )
 
@@ -115,12 +111,8 @@ def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
     if layer.page_of is not None:
         return _ring_in_page(layer, layer.page_of, own, block_size)
     return CircularBufferSpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=layer.geometry.head_size_v,
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
     )
 
@@ -128,12 +120,8 @@ def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
 def _tail_ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
     assert layer.sliding_window is not None
     return KpoolTailSpec(
-        block_size=block_size,
-        num_kv_heads=layer.num_kv_heads,
-        head_size=layer.geometry.head_size,
+        **_stored(layer, block_size),
         head_size_v=layer.geometry.head_size_v,
-        dtype=layer.storage,
-        quant_mode=layer.quant_mode,
         token_bytes=_row_bytes(layer, own),
         sliding_window=layer.sliding_window,
     )

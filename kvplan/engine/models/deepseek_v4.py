@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.latent import indexer_row_bytes
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
@@ -25,7 +26,6 @@ PACKED_ALIGNMENT = 576
 WINDOW_BLOCK = 64
 INDEXED_RATIO = 4
 """The ratio of the layers that choose their rows with an indexer; their compressor overlaps two groups."""
-INDEXER_SCALE_BLOCK = 128
 
 _STATE_BLOCKS = {4: 4, 128: 8}
 """Tokens a block of a compressor state, by ratio."""
@@ -222,7 +222,7 @@ def _indexer(made: Construction, index: int, ratio: int) -> tuple[LayerGeometry,
         role=Role.INDEXER,
         layer_class="DeepseekV4IndexerCache",
         num_kv_heads=1,
-        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
+        head_size=indexer_row_bytes(width),
         own_backend="DEEPSEEK_V4_INDEXER",
         own=OwnCache(
             form=Form.LATENT,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.latent import indexer_row_bytes
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
@@ -22,7 +23,6 @@ WINDOW_BLOCK = 32
 STATE_BLOCK = 8
 """Slots of a compressor's ring: a power of two that holds the drafts, the new token and the row before."""
 PLAIN_ALIGNMENT = 512
-INDEXER_SCALE_BLOCK = 128
 HEADS_A_GROUP = 8
 """Local query heads that mega attention works on at once."""
 
@@ -197,7 +197,7 @@ def _indexer(made: Construction, index: int, ratio: int) -> LayerGeometry:
         layer_class="DeepseekV4IndexerCache",
         num_heads=made.numbers.num_heads,
         num_kv_heads=1,
-        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
+        head_size=indexer_row_bytes(width),
         own_backend="DEEPSEEK_V41_INDEXER",
         own=OwnCache(
             form=Form.LATENT,

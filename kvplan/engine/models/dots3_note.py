@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache
+from kvplan.engine.models.latent import indexer
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
-INDEXER_SCALE_BLOCK = 128
 _SLIDING, _INDEXED = "TRITON_MLA", "DOTS3_NOTE_PADDED_MLA_SPARSE"
 
 
@@ -32,7 +32,7 @@ def dots3_note(made: Construction) -> tuple[LayerGeometry, ...]:
     for index in range(made.count):
         slides = bool(types) and types[index] == SLIDING
         if not slides:
-            built.append(_indexer(made, index))
+            built.append(indexer(made, index))
         built.append(
             LayerGeometry(
                 name=made.name(index),
@@ -59,16 +59,3 @@ def cache_format(query: BackendQuery, _release: Release) -> CacheFormat:
     """The cache dtype as it stands; the packed one is taken back to plain fp8."""
     asked = "fp8" if query.kv_cache_dtype == "fp8_ds_mla" else query.kv_cache_dtype
     return CacheFormat(asked, storage_dtype(asked, query.dtype), _INDEXED)
-
-
-def _indexer(made: Construction, index: int) -> LayerGeometry:
-    width = made.text.positive("index_head_dim")
-    return LayerGeometry(
-        name=made.name(index).removesuffix("attn") + "indexer.k_cache",
-        index=index,
-        kind=Kind.INDEXER,
-        role=Role.INDEXER,
-        layer_class="DeepseekV32IndexerCache",
-        num_kv_heads=1,
-        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
-    )

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import arch_config, deepseek_v4, latent, registered, windows
+from kvplan.engine.models import arch_config, deepseek_v4, latent, mixed, registered, windows
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, Role
+from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.recipes import DECODER, Recipe
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.unplaceable import REASONS
@@ -302,18 +302,7 @@ def _minimax_m3(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     built: list[LayerGeometry] = []
     for index in draft.indices:
         layer = _attention(draft, index)
-        built.append(
-            LayerGeometry(
-                name=f"{layer.name}.index_cache",
-                index=index,
-                kind=Kind.INDEXER,
-                layer_class="MiniMaxM3IndexerCache",
-                num_kv_heads=1,
-                head_size=sparse.positive("sparse_index_dim"),
-                own_backend="MINIMAX_M3_SPARSE_INDEXER",
-                stores_model_dtype=True,
-            )
-        )
+        built.append(mixed.minimax_m3_indexer(layer, sparse, Role.ATTENTION))
         built.append(
             replace(
                 layer, layer_class="MiniMaxM3SparseAttention", own_backend="MINIMAX_M3_SPARSE", reads_skip_list=False

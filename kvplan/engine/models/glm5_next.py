@@ -27,8 +27,6 @@ from kvplan.history import compressed as history
 if TYPE_CHECKING:
     from kvplan.engine.models.general import Construction
 
-INDEXER_SCALE_BLOCK = 128
-
 
 def glm5_next_state(made: Construction) -> State:
     """The KDA state: 64 heads of 128 over 8 ranks are 8 * 128 * 128 float32 and 3 * 3,072 convolution elements."""
@@ -90,7 +88,7 @@ def _indexer(made: Construction, index: int, pool: int) -> list[LayerGeometry]:
         role=Role.INDEXER,
         layer_class="Glm5NextIndexerCache",
         num_kv_heads=1,
-        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
+        head_size=latent.indexer_row_bytes(width),
         own_backend="DEEPSEEK_V32_INDEXER",
         own=OwnCache(form=Form.LATENT, storage="uint8", tokens_per_state=pool),
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
-INDEXER_SCALE_BLOCK = 128
+_INDEXER_SCALE_BLOCK = 128
 """Elements of an indexer key that share one 4-byte scale."""
 SPARSE_LAYER_TYPES = frozenset({"sparse_attention", "sparse", "deepseek_sparse_attention"})
 
@@ -160,9 +160,13 @@ def row(
     )
 
 
+def indexer_row_bytes(width: int) -> int:
+    """Bytes of an indexer's key row: one an element, and a float32 scale for 128 of them: 128 elements take 132."""
+    return width + width // _INDEXER_SCALE_BLOCK * 4
+
+
 def indexer(made: Construction, index: int) -> LayerGeometry:
     """The key cache of the indexer of decoder layer `index`."""
-    width = made.text.positive("index_head_dim")
     return LayerGeometry(
         name=made.name(index).removesuffix("attn") + "indexer.k_cache",
         index=index,
@@ -170,7 +174,7 @@ def indexer(made: Construction, index: int) -> LayerGeometry:
         role=Role.INDEXER,
         layer_class="DeepseekV32IndexerCache",
         num_kv_heads=1,
-        head_size=width + width // INDEXER_SCALE_BLOCK * 4,
+        head_size=indexer_row_bytes(made.text.positive("index_head_dim")),
     )
 
 

@@ -12,6 +12,7 @@ from kvplan.engine.models.refusals import Refused
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.fields import Fields
     from kvplan.engine.models.general import Construction
 
 
@@ -201,6 +202,21 @@ def unlimited_ocr(made: Construction) -> tuple[LayerGeometry, ...]:
     )
 
 
+def minimax_m3_indexer(layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
+    """The keys that the indexer of a sparse MiniMax-M3 layer caches."""
+    return LayerGeometry(
+        name=f"{layer.name}.index_cache",
+        index=layer.index,
+        kind=Kind.INDEXER,
+        role=role,
+        layer_class="MiniMaxM3IndexerCache",
+        num_kv_heads=1,
+        head_size=sparse.positive("sparse_index_dim"),
+        own_backend="MINIMAX_M3_SPARSE_INDEXER",
+        stores_model_dtype=True,
+    )
+
+
 def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:
     """MiniMax-M3: layers marked sparse add an indexer cache, keys only, registered before their attention."""
     sparse = made.text.section("sparse_attention_config")
@@ -210,19 +226,7 @@ def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:
         if sparse is None or layer.index >= len(marks) or not marks[layer.index]:
             built.append(layer)
             continue
-        built.append(
-            LayerGeometry(
-                name=f"{layer.name}.index_cache",
-                index=layer.index,
-                kind=Kind.INDEXER,
-                role=Role.INDEXER,
-                layer_class="MiniMaxM3IndexerCache",
-                num_kv_heads=1,
-                head_size=sparse.positive("sparse_index_dim"),
-                own_backend="MINIMAX_M3_SPARSE_INDEXER",
-                stores_model_dtype=True,
-            )
-        )
+        built.append(minimax_m3_indexer(layer, sparse, Role.INDEXER))
         built.append(
             LayerGeometry(
                 name=layer.name,
