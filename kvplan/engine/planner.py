@@ -36,7 +36,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.spec_building import build_specs
-from kvplan.engine.specs import BareAssertion, LayerSpec
+from kvplan.engine.specs import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
@@ -325,7 +325,28 @@ def _shared(progress: _Progress) -> tuple[SharedLayer, ...]:
 
 
 def _block_steps(progress: _Progress) -> tuple[BlockSizeStep, ...]:
-    return progress.sizes[0].steps if 0 in progress.sizes else ()
+    chosen = progress.sizes[0].steps if 0 in progress.sizes else ()
+    return (*chosen, *_unified(progress))
+
+
+def _unified(progress: _Progress) -> tuple[BlockSizeStep, ...]:
+    """What grouping made of the block sizes of layers with keys and values whose pages were smaller than others."""
+    if progress.grouping is None:
+        return ()
+    grown: dict[tuple[int, int, int], None] = {}
+    for group in progress.grouping.groups:
+        for name, spec in zip(group.layers, group.specs, strict=True):
+            asked = progress.specs[name]
+            if isinstance(spec, AttentionSpec) and type(spec) is type(asked) and spec.block_size > asked.block_size:
+                grown[asked.block_size, spec.block_size, spec.page_bytes] = None
+    return tuple(
+        BlockSizeStep(
+            block_size=size,
+            cause="unification",
+            text=f"{before} times {size // before}, so that these pages are as large as the largest ({page:,} B)",
+        )
+        for before, size, page in grown
+    )
 
 
 def _block_trace(progress: _Progress) -> tuple[Step, ...]:

@@ -146,7 +146,7 @@ class BlockSizeStep:
 
     block_size: int
     cause: str
-    """`default`, `user`, `backend`, `config_time_mla`, `skip_alignment`, …"""
+    """`default`, `user`, `backend`, `config_time_mla`, `skip_alignment`, `unification` (of some layers only), …"""
     text: str
     behaviour: Behaviour | None = None
 

@@ -151,3 +151,10 @@ def test_falcon_layers_never_see_the_cache_config() -> None:
     assert {layer.storage_dtype for layer in result.layers} == {"bfloat16"}
     # The launch still believes in fp8: the list raises the block size all the same.
     assert {layer.block_size for layer in result.layers} == {32}
+
+
+def test_block_steps_tell_what_grouping_made_of_smaller_pages() -> None:
+    """Gemma 4: sliding pages of 131,072 bytes at 16 tokens; the full layers' of half that take 32."""
+    steps = planned("google/gemma-4-26B-A4B-it", "0.25.1", "h100").block_size_steps
+    assert [(step.block_size, step.cause) for step in steps] == [(16, "default"), (32, "unification")]
+    assert steps[-1].text == "16 times 2, so that these pages are as large as the largest (131,072 B)"

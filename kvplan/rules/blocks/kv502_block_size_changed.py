@@ -15,7 +15,7 @@ SKIP_FLAG = "--kv-cache-dtype-skip-layers"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding: the operator's size overruled, else the skip list's effect."""
-    steps = plan.block_size_steps
+    steps = tuple(step for step in plan.block_size_steps if step.cause != "unification")
     if len(steps) < 2:
         return
     last = steps[-1]
