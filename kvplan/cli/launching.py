@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -128,10 +129,25 @@ def _draft_of(launch: Launch, target: str, *, offline: bool, additions: Addition
     if named is None:
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
         return load(target, offline=offline) if overridden and target != STDIN else None
+    meant = _beside(target, _meant(named, additions))
+    if meant is None:
+        meant = _meant(named, additions)
+    else:
+        click.echo(f"kvplan: the draft model {named} is not on this machine: reading {meant} instead", err=True)
     try:
-        return load(_meant(named, additions), offline=offline, draft=True)
+        return load(meant, offline=offline, draft=True)
     except InputError as error:
         raise InputError(f"--speculative-config: the draft model: {error}") from None
+
+
+def _beside(target: str, draft: str) -> str | None:
+    """The folder beside a local target that has the name of a draft whose own absolute path, that of the machine it is
+    served on, does not exist here."""
+    wished = Path(draft)
+    if not wished.is_absolute() or wished.exists() or not Path(target).exists():
+        return None
+    found = Path(target).resolve().parent / wished.name
+    return str(found) if found.is_dir() else None
 
 
 def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:

@@ -267,3 +267,24 @@ def test_models_and_architectures() -> None:
 
 def test_version_names_the_releases() -> None:
     assert "0.16.0 to 0.33.0" in kvplan("--version").stdout
+
+
+def test_a_draft_of_another_machine_is_looked_for_beside_the_target(tmp_path: Path) -> None:
+    sizes = {"num_attention_heads": 8, "num_key_value_heads": 8, "hidden_size": 512, "intermediate_size": 1024}
+    common = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "torch_dtype": "bfloat16", **sizes}
+    for name, layers in (("large", 4), ("small", 1)):
+        (tmp_path / name).mkdir()
+        config = {**common, "num_hidden_layers": layers, "vocab_size": 32000}
+        (tmp_path / name / "config.json").write_text(json.dumps(config))
+    wish = '{"model": "/mnt/models/%s", "num_speculative_tokens": 3}'
+    target = str(tmp_path / "large")
+    found = kvplan("plan", target, "--gpu", "h200", "--format", "json", "--speculative-config", wish % "small")
+    assert found.exit_code == 0
+    assert len(json.loads(found.stdout)["layers"]) == 5
+    beside = tmp_path / "small"
+    assert (
+        found.stderr == f"kvplan: the draft model /mnt/models/small is not on this machine: reading {beside} instead\n"
+    )
+    missing = kvplan("plan", target, "--gpu", "h200", "--speculative-config", wish % "other")
+    assert missing.exit_code == 2
+    assert "/mnt/models/other" in missing.stderr
