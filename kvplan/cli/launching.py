@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -87,15 +87,24 @@ def plan_of(question: Asked) -> Plan:
     from kvplan.engine import plan
 
     launch = launch_of(question)
-    checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions)
+    checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions, notice=say)
     return plan(checkpoint, launch, draft=draft)
 
 
+def say(text: str) -> None:
+    """A remark on standard error."""
+    click.echo(f"kvplan: {text}", err=True)
+
+
 def checkpoints_of(
-    launch: Launch, *, offline: bool, additions: Additions | None = None
+    launch: Launch,
+    *,
+    offline: bool,
+    additions: Additions | None = None,
+    notice: Callable[[str], None] | None = None,
 ) -> tuple[Checkpoint, Checkpoint | None]:
     """The model of a launch and, where it needs files of its own, its draft model; names of the project's own are
-    among `additions`."""
+    among `additions`. A draft that is not where the launch says is looked for elsewhere only if `notice` can tell."""
     from kvplan.checkpoint.load import STDIN, load
 
     if launch.model is None:
@@ -111,7 +120,7 @@ def checkpoints_of(
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
     )
-    return checkpoint, _draft_of(launch, target, offline=offline, additions=additions)
+    return checkpoint, _draft_of(launch, target, offline=offline, additions=additions, notice=notice)
 
 
 def _meant(model: str, additions: Additions | None) -> str:
@@ -119,7 +128,14 @@ def _meant(model: str, additions: Additions | None) -> str:
     return model if additions is None else additions.resolve(model)
 
 
-def _draft_of(launch: Launch, target: str, *, offline: bool, additions: Additions | None) -> Checkpoint | None:
+def _draft_of(
+    launch: Launch,
+    target: str,
+    *,
+    offline: bool,
+    additions: Additions | None,
+    notice: Callable[[str], None] | None,
+) -> Checkpoint | None:
     """The draft model that --speculative-config names; the target's own files where a draft in them is asked for
     and --hf-overrides changed what was read, because vLLM does not apply them to the draft."""
     from kvplan.checkpoint.load import STDIN, load
@@ -129,11 +145,10 @@ def _draft_of(launch: Launch, target: str, *, offline: bool, additions: Addition
     if named is None:
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
         return load(target, offline=offline) if overridden and target != STDIN else None
-    meant = _beside(target, _meant(named, additions))
-    if meant is None:
-        meant = _meant(named, additions)
-    else:
-        click.echo(f"kvplan: the draft model {named} is not on this machine: reading {meant} instead", err=True)
+    meant = _meant(named, additions)
+    if notice is not None and (beside := _beside(target, meant)) is not None:
+        notice(f"the draft model {named} is not on this machine: reading {beside} instead")
+        meant = beside
     try:
         return load(meant, offline=offline, draft=True)
     except InputError as error:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvplan.cli.launching import Asked, checkpoints_of, launch_of
+from kvplan.cli.launching import Asked, checkpoints_of, launch_of, say
 from kvplan.cli.words import Words
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, Option, lifetime_of, table_of
@@ -271,7 +271,7 @@ class Sweeper:
         known = self._checkpoints.get(key)
         if known is None:
             try:
-                known = checkpoints_of(launch, offline=self.offline, additions=self.additions)
+                known = checkpoints_of(launch, offline=self.offline, additions=self.additions, notice=say)
             except InputError as error:
                 known = str(error)
             self._checkpoints[key] = known

@@ -100,15 +100,7 @@ _KINDS = {
 
 
 def _described(value: object) -> str:
-    kinds = {
-        bool: "a truth value",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "a table",
-    }
-    return kinds.get(type(value), "a date or time")
+    return _KINDS.get(type(value), "a date or time")
 
 
 def _hint(key: str, keys: Sequence[str], meant: Mapping[str, str]) -> str:

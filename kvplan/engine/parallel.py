@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
 
 
@@ -36,6 +36,17 @@ class Split:
         return max(1, total // self.tensor)
 
 
+def pipeline_unsupported(architecture: str, *, draft: bool = False) -> StartupStops:
+    """The refusal of a target or draft whose class cannot be cut into pipeline stages."""
+    return stop(
+        Stage.PARALLEL,
+        "pipeline_unsupported",
+        "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface.",
+        exception="NotImplementedError",
+        facts={"architecture": architecture, **({"draft": True} if draft else {})},
+    )
+
+
 def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     """The split of the model over ranks. Raises StartupStops where vLLM refuses it."""
     tensor, stages = config.tensor_parallel, config.pipeline_parallel
@@ -57,14 +68,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             facts={"option": "--enable-expert-parallel", "architecture": geometry.architecture},
         )
     if stages > 1 and not geometry.supports_pipeline:
-        raise stop(
-            Stage.PARALLEL,
-            "pipeline_unsupported",
-            "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` "
-            "interface.",
-            exception="NotImplementedError",
-            facts={"architecture": geometry.architecture},
-        )
+        raise pipeline_unsupported(geometry.architecture)
     if not geometry.use_mla:
         heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
         context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)

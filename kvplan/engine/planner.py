@@ -292,6 +292,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     config, built = progress.config, progress.built
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
     exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
+    block_steps = _block_steps(progress)
     return Plan(
         checkpoint=checkpoint,
         launch=launch,
@@ -302,12 +303,12 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         layers=_layer_plans(progress, exact),
         shared=_shared(progress),
         groups=_groups(progress),
-        block_size_steps=_block_steps(progress),
+        block_size_steps=block_steps,
         backends=() if built is None else built.backends,
         capacity=progress.capacity,
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
-        trace=tuple(progress.steps) + _block_trace(progress),
+        trace=tuple(progress.steps) + _block_trace(block_steps),
         exact=exact,
     )
 
@@ -349,7 +350,7 @@ def _unified(progress: _Progress) -> tuple[BlockSizeStep, ...]:
     )
 
 
-def _block_trace(progress: _Progress) -> tuple[Step, ...]:
+def _block_trace(steps: tuple[BlockSizeStep, ...]) -> tuple[Step, ...]:
     return tuple(
         Step(
             Stage.BLOCK_SIZE,
@@ -359,7 +360,7 @@ def _block_trace(progress: _Progress) -> tuple[Step, ...]:
             option="--block-size" if step.cause == "user" else None,
             behaviour=step.behaviour,
         )
-        for step in _block_steps(progress)
+        for step in steps
     )
 
 

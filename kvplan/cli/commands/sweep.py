@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from kvplan.cli.launching import asked, report_of
-from kvplan.cli.options import launch_options, rule_options, threshold_option
+from kvplan.cli.options import launch_options, plain_output_options, rule_options, threshold_option
 from kvplan.cli.output import canvas, write
 from kvplan.cli.words import LaunchCommand
 from kvplan.errors import InputError
@@ -47,15 +47,7 @@ Exit codes: 0 told, 1 a row has what --fail-on names, 2 no combination can be us
 @launch_options
 @threshold_option(None, shown="nothing")
 @rule_options
-@click.option(
-    "--format",
-    "format_name",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the result is told.",
-)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@plain_output_options
 @click.pass_context
 def command(
     ctx: click.Context,

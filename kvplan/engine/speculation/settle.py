@@ -13,7 +13,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models import drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.parallel import stage_sizes
+from kvplan.engine.parallel import pipeline_unsupported, stage_sizes
 from kvplan.engine.speculation import auxiliary
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
@@ -105,14 +105,7 @@ def settle(
         and release.has(history.DRAFT_PIPELINED_LIKE_TARGET)
         and not drafts.supports_pipeline(rewritten.checkpoint, release)
     ):
-        raise stop(
-            Stage.PARALLEL,
-            "pipeline_unsupported",
-            "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` "
-            "interface.",
-            exception="NotImplementedError",
-            facts={"architecture": rewritten.checkpoint.architectures[0], "draft": True},
-        )
+        raise pipeline_unsupported(rewritten.checkpoint.architectures[0], draft=True)
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)

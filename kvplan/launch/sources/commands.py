@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
-from kvplan.errors import InputError
 from kvplan.launch.environment import split_assignment
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
-from kvplan.launch.hardware import parse_gpu
 from kvplan.launch.options import all_flags
 from kvplan.launch.parser import Entry
 from kvplan.launch.passages import Passage, join
@@ -601,11 +599,3 @@ def json_words(text: Passage) -> tuple[Passage, ...] | None:
             found.append(text.cut(start + 1, start + len(written) - 1))
         at = start + len(written)
     return tuple(found)
-
-
-def with_gpu(around: Surroundings, name: str) -> Surroundings:
-    """The surroundings on the GPU called `name`, unchanged where no such GPU is known."""
-    try:
-        return replace(around, gpu=parse_gpu(name))
-    except InputError:
-        return around
