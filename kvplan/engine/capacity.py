@@ -130,7 +130,6 @@ def size(
     available: int | None,
     *,
     whole: tuple[CacheGroup, ...],
-    estimated: bool = False,
 ) -> Sized:
     """Blocks and what they hold for `available` bytes a GPU. The refusal, if any, comes with all that could be
     computed; with `available` None only the need of one request is. `whole` are the groups of all pipeline stages."""
@@ -144,13 +143,11 @@ def size(
         context_shards=config.context_shards,
     )
     if not stages:
-        return Sized(_nothing_cached(config, available, estimated))
+        return Sized(_nothing_cached(config, available))
     per_block = [bytes_per_block(groups, release) for groups in stages]
     heaviest = max(range(len(stages)), key=lambda stage: needed_bytes(stages[stage], limits, release))
     if available is None:
-        return Sized(
-            _capacity(config, stages[heaviest], limits, per_block[heaviest], available=None, estimated=estimated)
-        )
+        return Sized(_capacity(config, stages[heaviest], limits, per_block[heaviest], available=None))
     override = config.num_gpu_blocks_override
     pools = [available] * len(stages)
     if override is not None and release.has(history.BLOCKS_OVERRIDE_BEFORE_CHECKS):
@@ -177,17 +174,15 @@ def size(
         limits,
         per_block[heaviest],
         available=available,
-        estimated=estimated,
         num_blocks=num_blocks,
         longest=longest,
     )
     return Sized(capacity, error)
 
 
-def _nothing_cached(config: EngineConfig, available: int | None, estimated: bool) -> Capacity:
+def _nothing_cached(config: EngineConfig, available: int | None) -> Capacity:
     return Capacity(
         available_bytes=available,
-        estimated=estimated,
         bytes_per_block=0,
         num_blocks=1,
         tokens=None,
@@ -205,7 +200,6 @@ def _capacity(
     per_block: int,
     *,
     available: int | None,
-    estimated: bool,
     num_blocks: int | None = None,
     longest: int | None = None,
 ) -> Capacity:
@@ -220,7 +214,6 @@ def _capacity(
     fixed, slope = _line(groups, limits, release)
     return Capacity(
         available_bytes=available,
-        estimated=estimated,
         bytes_per_block=per_block,
         num_blocks=num_blocks,
         tokens=tokens,

@@ -183,7 +183,6 @@ class Capacity:
     """What fits. None where start-up stopped before and nothing could be computed independently."""
 
     available_bytes: int | None
-    estimated: bool
     bytes_per_block: int | None
     num_blocks: int | None
     tokens: int | None

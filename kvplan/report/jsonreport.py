@@ -281,7 +281,7 @@ def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
     book = textbook(plan)
     return {
         "available_bytes": capacity.available_bytes,
-        "estimated": capacity.estimated,
+        "estimated": False,  # the contract has the field, but the memory is always the operator's figure
         "bytes_per_block": capacity.bytes_per_block,
         "num_blocks": capacity.num_blocks,
         "tokens": capacity.tokens,

@@ -147,7 +147,7 @@ def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
     """What fits on one GPU, as names and values."""
     length = number(capacity.max_model_len)
     if capacity.available_bytes is not None:
-        yield f"memory for the cache{', estimated' if capacity.estimated else ''}", size(capacity.available_bytes)
+        yield "memory for the cache", size(capacity.available_bytes)
     if capacity.num_blocks is not None:
         yield "blocks", number(capacity.num_blocks)
     if capacity.tokens is not None:

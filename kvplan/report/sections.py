@@ -127,7 +127,7 @@ def capacity(page: Page, plan: Plan, *, whole: bool) -> None:
             if whole:
                 fit(page, plan, capacity)
         return
-    page.heading("Capacity", "per GPU, estimated" if capacity.estimated else "per GPU")
+    page.heading("Capacity", "per GPU")
     rows = [("memory for the cache", size(capacity.available_bytes))]
     if capacity.bytes_per_block is not None:
         rows.append(("one block", f"{number(capacity.bytes_per_block)} B"))

@@ -224,7 +224,6 @@ def plan(**changes: Any) -> Plan:
         ),
         "capacity": Capacity(
             available_bytes=AVAILABLE,
-            estimated=False,
             bytes_per_block=block_bytes,
             num_blocks=9162,
             tokens=1_172_736,

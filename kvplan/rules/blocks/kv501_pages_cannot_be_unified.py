@@ -13,12 +13,6 @@ from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV501"
-NARROW_WINDOWS = (
-    '{"attention_other_setting": {"attention_type": "sliding_attention", "num_attention_heads": 96, '
-    '"num_attention_groups": 8, "head_dim": 96}}'
-)
-"""Gives the sliding-window layers of a model heads of 96 beside 128, for the example: no released model with plain
-cache dtypes has pages that do not divide each other."""
 
 
 def check(plan: Plan) -> Iterator[Finding]:
@@ -66,10 +60,8 @@ RULE = Rule(
         "Models with full attention only never come here: they form one group with mixed pages."
     ),
     references=("vllm#42890",),
-    bad=Example(
-        version="0.23.0", command=f"vllm serve stepfun-ai/Step-3.5-Flash -tp 8 --hf-overrides '{NARROW_WINDOWS}'"
-    ),
-    good=Example(version="0.23.0", command="vllm serve stepfun-ai/Step-3.5-Flash -tp 8"),
+    bad=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8_per_token_head"),
+    good=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8"),
     claims=("pages_not_unifiable",),
     check=check,
 )

@@ -21,11 +21,10 @@ def check(plan: Plan) -> Iterator[Finding]:
             available = plan.capacity.available_bytes
         left = "nothing" if available is None or available <= 0 else words.gib(available)
         needed = ", less than one block" if available is not None and available > 0 else ""
-        estimated = " (estimated)" if plan.capacity is not None and plan.capacity.estimated else ""
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"the KV cache gets {left} on {words.gpu_name(plan)}{estimated}{needed}",
+            message=f"the KV cache gets {left} on {words.gpu_name(plan)}{needed}",
             options=("--gpu-memory-utilization",),
             fix=(
                 "raise --gpu-memory-utilization or --tensor-parallel-size, lower "

@@ -24,11 +24,10 @@ def check(plan: Plan) -> Iterator[Finding]:
         asked = f"one request of {words.number(length)} tokens" if length else "one request of full length"
         takes = f" needs {words.gib(needed)}" if needed is not None else " does not fit"
         has = f", and {words.gib(available)} is available" if available is not None else ""
-        estimated = " (estimated)" if capacity is not None and capacity.estimated else ""
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{asked}{takes}{has}{estimated}{_longest_text(plan, error)}",
+            message=f"{asked}{takes}{has}{_longest_text(plan, error)}",
             options=(FLAG, "--gpu-memory-utilization"),
             fix=_fix(plan, error),
         )
