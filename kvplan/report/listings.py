@@ -13,7 +13,7 @@ from kvplan.report.words import counted, lifetime, span
 
 if TYPE_CHECKING:
     from kvplan.engine.models.overview import Overview
-    from kvplan.rules.rule import Example, Rule
+    from kvplan.rules.rule import Example, Manifest, Rule
 
 
 def as_json(schema: str, **content: Any) -> str:
@@ -32,7 +32,8 @@ def rule_text(rule: Rule, canvas: Canvas) -> str:
     for title, example in (("Bad", rule.bad), ("Good", rule.good)):
         if example is not None:
             page.heading(title)
-            page.unbroken(example.text, indent=GAP)
+            for line in example.text.splitlines():
+                page.unbroken(line, indent=GAP)
     page.gap()
     page.line(f"Releases: {_bounds(rule.since, rule.until)}")
     if rule.references:
@@ -165,5 +166,5 @@ def _bounds(since: str | None, until: str | None) -> str:
     return f"{since or KNOWN[0]} to {until or KNOWN[-1]}"
 
 
-def _example(example: Example | None) -> str | None:
+def _example(example: Example | Manifest | None) -> str | None:
     return None if example is None else example.text

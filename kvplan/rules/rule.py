@@ -46,6 +46,24 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """A file that a rule is shown (and tested) with: for what is seen only where launches stand in files."""
+
+    file: str
+    """Its name, which tells its kind."""
+    content: str
+    """Its text, ending with a line break."""
+    options: tuple[str, ...] = ("--gpu", "h200", "--available-kv-memory", "60GiB")
+    """kvplan's own options for the scan."""
+
+    @property
+    def text(self) -> str:
+        """Shell commands that write the file and scan it."""
+        scan = shlex.join(("kvplan", "scan", *self.options, self.file))
+        return f"cat > {self.file} <<'EOF'\n{self.content}EOF\n{scan}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One rule. Codes never change meaning; names are kebab-case.
 
@@ -62,9 +80,9 @@ class Rule:
     explanation: str
     """What happens, why, in which releases, and how to mend it; paragraphs divided by blank lines."""
     check: Callable[[Plan], Iterable[Finding]]
-    bad: Example | None
+    bad: Example | Manifest | None
     """A launch that fires it; None only where no known launch can."""
-    good: Example
+    good: Example | Manifest
     """A launch close by that does not fire it."""
     references: tuple[str, ...] = ()
     """PRs and issues as `vllm#12345`."""

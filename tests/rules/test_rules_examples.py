@@ -2,32 +2,61 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from kvplan.cli import main
 from kvplan.releases import resolve
-from kvplan.rules import Rule, rules, run
+from kvplan.rules import Example, Finding, Manifest, Rule, Severity, rules, run
 
+Findings = Callable[[Example | Manifest], list[Finding]]
 RULES = [pytest.param(rule, id=rule.code) for rule in rules()]
 
 
+@pytest.fixture(name="findings")
+def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Findings:
+    def found(example: Example | Manifest) -> list[Finding]:
+        if isinstance(example, Example):
+            return list(run(launched(example.command, example.version, example.gpu, example.available)))
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / example.file).write_text(example.content, "utf-8")
+        command = ["scan", *example.options, "--isolated", "--offline", "--format", "json", example.file]
+        report = json.loads(CliRunner().invoke(main, command).stdout)
+        assert report["launches"]
+        assert not report["unreadable"]
+        return [
+            Finding(
+                rule=finding["rule"],
+                severity=Severity(finding["severity"]),
+                message=finding["message"],
+                fix=finding["fix"],
+            )
+            for launch in report["launches"]
+            for finding in launch["findings"]
+        ]
+
+    return found
+
+
 @pytest.mark.parametrize("rule", RULES)
-def test_bad_example_fires(rule: Rule, launched: Any) -> None:
+def test_bad_example_fires(rule: Rule, findings: Findings) -> None:
     if rule.bad is None:
         pytest.skip("no launch is known that fires it")
-    plan = launched(rule.bad.command, rule.bad.version, rule.bad.gpu, rule.bad.available)
-    fired = [finding for finding in run(plan) if finding.rule == rule.code]
+    fired = [finding for finding in findings(rule.bad) if finding.rule == rule.code]
     assert fired
     assert all(finding.severity.rank >= rule.severity.rank for finding in fired)
     assert all("\n" not in f"{finding.message}{finding.fix}" for finding in fired)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_good_example_does_not_fire(rule: Rule, launched: Any) -> None:
-    plan = launched(rule.good.command, rule.good.version, rule.good.gpu, rule.good.available)
-    assert [finding for finding in run(plan) if finding.rule == rule.code] == []
+def test_good_example_does_not_fire(rule: Rule, findings: Findings) -> None:
+    assert [finding for finding in findings(rule.good) if finding.rule == rule.code] == []
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -38,7 +67,7 @@ def test_words(rule: Rule) -> None:
     assert "\n" not in rule.summary
     assert len(rule.explanation.split("\n\n")) >= 2
     assert all(re.fullmatch(r"vllm#\d+", reference) for reference in rule.references)
-    if rule.bad is not None:
+    if isinstance(rule.bad, Example):
         assert rule.applies(resolve(rule.bad.version))
         assert rule.bad.text.startswith(f"kvplan check --vllm-version {rule.bad.version} ")
 

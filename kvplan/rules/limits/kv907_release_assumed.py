@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Manifest, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV907"
@@ -36,7 +36,7 @@ RULE = Rule(
         "`latest` and images of one's own do not tell it; the newest known release is taken then.\n\n"
         "Pin the image, or give `--vllm-version`, which holds for every launch that names no release itself."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
+    bad=Manifest(file="Dockerfile", content='FROM vllm/vllm-openai:latest\nCMD ["meta-llama/Llama-3.1-8B"]\n'),
+    good=Manifest(file="Dockerfile", content='FROM vllm/vllm-openai:v0.33.0\nCMD ["meta-llama/Llama-3.1-8B"]\n'),
     check=check,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Manifest, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV908"
@@ -40,7 +40,15 @@ RULE = Rule(
         "Give variables with `--env NAME=VALUE`, scan the file together with the ConfigMap it mounts, or write "
         "the value in its place."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192"),
+    bad=Manifest(
+        file="serve.sh",
+        content='pip install vllm==0.33.0\nvllm serve meta-llama/Llama-3.1-8B --max-model-len "$MAX_LEN"\n',
+    ),
+    good=Manifest(
+        file="serve.sh",
+        content=(
+            'pip install vllm==0.33.0\nMAX_LEN=8192\nvllm serve meta-llama/Llama-3.1-8B --max-model-len "$MAX_LEN"\n'
+        ),
+    ),
     check=check,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Manifest, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV911"
@@ -38,7 +38,21 @@ RULE = Rule(
         "Without a rule, with a rule that does not exist or without a reason, the comment has no effect, and this "
         "warning says so. Add what is missing, or take the comment away."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
+    bad=Manifest(
+        file="serve.sh",
+        content=(
+            "pip install vllm==0.33.0\n"
+            "# kvplan: ignore[KV210]\n"
+            "vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8\n"
+        ),
+    ),
+    good=Manifest(
+        file="serve.sh",
+        content=(
+            "pip install vllm==0.33.0\n"
+            "# kvplan: ignore[KV210] scales of 1 were measured and are good enough\n"
+            "vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8\n"
+        ),
+    ),
     check=check,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.pairs.example import together
+from kvplan.rules.rule import Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV701"
@@ -40,8 +41,8 @@ RULE = Rule(
         "when they differ. Start-up of both goes through; the first request fails.\n\n"
         "Run both from one image."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8"),
+    bad=together(releases=("0.32.0", "0.33.0")),
+    good=together(),
     check=check,
     pair=pair,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.pairs.example import together
+from kvplan.rules.rule import Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV702"
@@ -49,8 +50,8 @@ RULE = Rule(
         "Give both the same `--kv-cache-dtype`. `auto` is not the same everywhere: it depends on the GPU and on the "
         "checkpoint."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8"),
+    bad=together(decode="--kv-cache-dtype fp8"),
+    good=together(prefill="--kv-cache-dtype fp8", decode="--kv-cache-dtype fp8"),
     check=check,
     pair=pair,
 )

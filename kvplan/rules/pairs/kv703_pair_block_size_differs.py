@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.pairs.example import together
+from kvplan.rules.rule import Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV703"
@@ -48,8 +49,8 @@ RULE = Rule(
         "Give both the same `--block-size`, and the same skip list, cache dtype and backend: all of them move the "
         "block size."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8"),
+    bad=together(prefill="--block-size 64", decode="--block-size 32"),
+    good=together(prefill="--block-size 64", decode="--block-size 64"),
     check=check,
     pair=pair,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.pairs.example import together
+from kvplan.rules.rule import Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV704"
@@ -51,8 +52,8 @@ RULE = Rule(
         "A connector that does not support the hybrid manager switches it off by default. Give both launches the "
         "same connector, and `--disable-hybrid-kv-cache-manager` to both or to neither."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8"),
+    bad=together(decode="--disable-hybrid-kv-cache-manager"),
+    good=together(prefill="--disable-hybrid-kv-cache-manager", decode="--disable-hybrid-kv-cache-manager"),
     check=check,
     pair=pair,
 )

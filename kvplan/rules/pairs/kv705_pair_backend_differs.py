@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.pairs.example import together
+from kvplan.rules.rule import Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV705"
@@ -42,8 +43,8 @@ RULE = Rule(
         "Different GPUs, block sizes or cache dtypes lead to different backends. Give both the same "
         "`--attention-backend`."
     ),
-    bad=None,
-    good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8"),
+    bad=together(decode="--attention-backend TRITON_ATTN"),
+    good=together(prefill="--attention-backend TRITON_ATTN", decode="--attention-backend TRITON_ATTN"),
     check=check,
     pair=pair,
 )
