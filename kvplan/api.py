@@ -57,6 +57,7 @@ def plan(
     vllm_version: str = "latest",
     gpu: str | None = None,
     available_kv_memory: str | int | None = None,
+    weights: str | int | None = None,
     environment: Mapping[str, str] | None = None,
     offline: bool = True,
 ) -> Plan:
@@ -64,11 +65,13 @@ def plan(
 
     `command` is one string in shell quoting, or its words. `gpu` is a name, `name:count` or `sm_90`; without it an
     H200 is assumed. `available_kv_memory` is what vLLM logs as `Available KV cache memory` a GPU: bytes, or a text such
-    as `60GiB`; without it blocks and tokens stay None. `offline` forbids to ask the Hub for a config that is neither a
+    as `60GiB`. Without it, where `gpu` is given and the size of the weights is known (from the files of a directory, or
+    as `weights`, in the same notation), blocks and tokens are upper bounds (`Capacity.estimate`); otherwise they stay
+    None. `offline` forbids to ask the Hub for a config that is neither a
     path nor in the catalog. Raises kvplan.InputError, whose text is one line, for input that cannot be used; a start
     that vLLM refuses is no exception but `Plan.error`.
     """
-    from kvplan.cli.launching import checkpoints_of
+    from kvplan.cli.launching import checkpoints_of, weighed
     from kvplan.engine import plan as emulate
     from kvplan.launch.build import from_command
     from kvplan.launch.hardware import parse_gpu
@@ -84,7 +87,7 @@ def plan(
         environment=environment,
     )
     checkpoint, draft = checkpoints_of(launch, offline=offline)
-    return emulate(checkpoint, launch, draft=draft)
+    return emulate(weighed(checkpoint, None if weights is None else str(weights)), launch, draft=draft)
 
 
 def check(
@@ -93,6 +96,7 @@ def check(
     vllm_version: str = "latest",
     gpu: str | None = None,
     available_kv_memory: str | int | None = None,
+    weights: str | int | None = None,
     environment: Mapping[str, str] | None = None,
     offline: bool = True,
     select: frozenset[str] | None = None,
@@ -109,6 +113,7 @@ def check(
         vllm_version=vllm_version,
         gpu=gpu,
         available_kv_memory=available_kv_memory,
+        weights=weights,
         environment=environment,
         offline=offline,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,6 +35,7 @@ class Asked:
     vllm_version: str
     gpu: str | None
     available_kv_memory: str | None
+    weights: str | None
     env: tuple[str, ...]
     offline: bool
     additions: Additions | None = None
@@ -51,6 +52,7 @@ def asked(ctx: click.Context) -> Asked:
         vllm_version=given["vllm_version"],
         gpu=given["gpu"],
         available_kv_memory=given["available_kv_memory"],
+        weights=given["weights"],
         env=given["env"],
         offline=given["offline"],
         additions=settings_of(ctx).additions,
@@ -88,7 +90,14 @@ def plan_of(question: Asked) -> Plan:
 
     launch = launch_of(question)
     checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions, notice=say)
-    return plan(checkpoint, launch, draft=draft)
+    return plan(weighed(checkpoint, question.weights), launch, draft=draft)
+
+
+def weighed(checkpoint: Checkpoint, weights: str | None) -> Checkpoint:
+    """The model with weights of the size that was given, if one was."""
+    from kvplan.launch.sizes import parse_size
+
+    return checkpoint if weights is None else replace(checkpoint, weight_bytes=parse_size(weights, "--weights"))
 
 
 def say(text: str) -> None:

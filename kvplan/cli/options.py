@@ -53,6 +53,12 @@ _LAUNCH = (
         help="Memory for the cache on each GPU, such as 60GiB or a number of bytes.",
     ),
     click.option(
+        "--weights",
+        metavar="SIZE",
+        show_default="what the model's files say",
+        help="Size of the model's weights, such as 141GiB: with --gpu, to estimate the memory left for the cache.",
+    ),
+    click.option(
         "--env",
         metavar="NAME=VALUE",
         multiple=True,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvplan.cli.launching import Asked, checkpoints_of, launch_of, say
+from kvplan.cli.launching import Asked, checkpoints_of, launch_of, say, weighed
 from kvplan.cli.words import Words
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, Option, lifetime_of, table_of
@@ -236,6 +236,8 @@ class Sweeper:
     offline: bool
     additions: Additions | None = None
     """Models of the project's own."""
+    weights: str | None = None
+    """The size of the model's weights, where it was given."""
     _checkpoints: dict[object, tuple[Checkpoint, Checkpoint | None] | str] = field(init=False, default_factory=dict)
 
     def sweep(self, wanted: Combinations, *, diff: bool) -> SweepReport:
@@ -264,6 +266,7 @@ class Sweeper:
         from kvplan.engine import plan
 
         checkpoint, draft = self._loaded(launch)
+        checkpoint = weighed(checkpoint, self.weights)
         return self.judge(plan(checkpoint, launch, draft=draft))
 
     def _loaded(self, launch: Launch) -> tuple[Checkpoint, Checkpoint | None]:

@@ -16,7 +16,7 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import LayerSpec, RequestLimits, ceil_div
 from kvplan.engine.stop import stop
-from kvplan.engine.values import Capacity, KindShare, LengthFit, Stage, StartupError
+from kvplan.engine.values import Capacity, KindShare, LengthFit, MemoryEstimate, Stage, StartupError
 from kvplan.history import capacity as history
 from kvplan.history import parallel
 from kvplan.releases import Release
@@ -180,6 +180,22 @@ def size(
     return Sized(capacity, error)
 
 
+def size_estimated(
+    workers: Workers, config: EngineConfig, estimate: MemoryEstimate, *, whole: tuple[CacheGroup, ...]
+) -> Sized:
+    """Blocks and what they hold at most, with the refusal that is certain: what the estimate cannot hold, the measured
+    memory cannot either. Where the weights' size is not known only that is said, and nothing about blocks."""
+    most = size(workers, config, estimate.available_bytes, whole=whole)
+    if estimate.weight_bytes is None:
+        unknown = size(workers, config, None, whole=whole)
+        return Sized(replace(unknown.capacity, estimate=estimate), most.error)
+    # The log lines are left out: vLLM will print others.
+    capacity = replace(most.capacity, estimate=estimate, log_lines=())
+    if estimate.weight_bytes > estimate.gpu_bytes:
+        return Sized(capacity, _out_of_memory())
+    return Sized(capacity, most.error)
+
+
 def _nothing_cached(config: EngineConfig, available: int | None) -> Capacity:
     return Capacity(
         available_bytes=available,
@@ -334,6 +350,11 @@ def _admission(
                 },
             ).error
     return None
+
+
+def _out_of_memory() -> StartupError:
+    message = "CUDA out of memory while the weights are loaded"
+    return stop(Stage.CAPACITY, "no_memory", message, exception="OutOfMemoryError").error
 
 
 def _cannot_auto_fit() -> StartupError:

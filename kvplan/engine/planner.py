@@ -18,6 +18,7 @@ from kvplan.engine import (
     context_parallel,
     grouping,
     layers,
+    memory,
     modelopt,
     parallel,
     state_blocks,
@@ -44,6 +45,7 @@ from kvplan.engine.values import (
     Capacity,
     Group,
     LayerPlan,
+    MemoryEstimate,
     Plan,
     Settings,
     SharedLayer,
@@ -153,7 +155,9 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         layout=progress.layout,
     )
     progress.steps += progress.grouping.steps
-    _size_and_view(launch, progress, config, built, progress.grouping)
+    available = config.kv_cache_memory_bytes or launch.available_kv_memory
+    estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
+    _size_and_view(progress, config, built, progress.grouping, available if estimate is None else estimate)
 
 
 @contextmanager
@@ -252,7 +256,13 @@ def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> 
     return decision.layout
 
 
-def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, built: Built, grouped: Grouping) -> None:
+def _size_and_view(
+    progress: _Progress,
+    config: EngineConfig,
+    built: Built,
+    grouped: Grouping,
+    available: int | MemoryEstimate | None,
+) -> None:
     """Capacity, kernel blocks and views; a pool that is too small does not keep the views from being checked."""
     names = [
         frozenset(layer.geometry.name for layer in built.layers if layer.rank == rank)
@@ -261,8 +271,10 @@ def _size_and_view(launch: Launch, progress: _Progress, config: EngineConfig, bu
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
     specs = (spec for group in grouped.groups for spec in group.specs)
     context_parallel.check_specs(specs, config.decode_context_parallel)
-    available = config.kv_cache_memory_bytes or launch.available_kv_memory
-    sized = sizing.size(workers, config, available, whole=grouped.groups)
+    if not isinstance(available, MemoryEstimate):
+        sized = sizing.size(workers, config, available, whole=grouped.groups)
+    else:
+        sized = sizing.size_estimated(workers, config, available, whole=grouped.groups)
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)

@@ -178,6 +178,22 @@ class KindShare:
     bytes_per_token: float
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """What can be left for the cache on one GPU at most, in bytes, before activations and CUDA graphs."""
+
+    gpu_bytes: int
+    budget_bytes: int
+    """What vLLM may use of the GPU (`--gpu-memory-utilization`)."""
+    weight_bytes: int | None
+    """The weights' share of it; None where their size is not known."""
+
+    @property
+    def available_bytes(self) -> int:
+        """Bytes left for the cache, 0 at least; all of the budget where the size of the weights is not known."""
+        return max(0, self.budget_bytes - (self.weight_bytes or 0))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
     """What fits. None where start-up stopped before and nothing could be computed independently."""
@@ -203,6 +219,9 @@ class Capacity:
     kinds: tuple[KindShare, ...] = ()
     unused_bytes: int = 0
     """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""
+    estimate: MemoryEstimate | None = None
+    """How `available_bytes` was estimated; None where it is the operator's figure or not known. What follows from an
+    estimate is on the high side: blocks, tokens, concurrency, longest request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from kvplan.engine.values import (
     Group,
     KindShare,
     LayerPlan,
+    MemoryEstimate,
     Plan,
     SharedLayer,
     StartupError,
@@ -281,7 +282,8 @@ def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
     book = textbook(plan)
     return {
         "available_bytes": capacity.available_bytes,
-        "estimated": False,  # the contract has the field, but the memory is always the operator's figure
+        "estimated": capacity.estimate is not None and capacity.available_bytes is not None,
+        "estimate": None if capacity.estimate is None else _estimate(capacity.estimate),
         "bytes_per_block": capacity.bytes_per_block,
         "num_blocks": capacity.num_blocks,
         "tokens": capacity.tokens,
@@ -299,6 +301,14 @@ def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
         "kinds": [_kind(kind) for kind in capacity.kinds],
         "unused_bytes": capacity.unused_bytes,
         "textbook": None if book is None else {"bytes_per_token": book.bytes_per_token, "formula": book.formula},
+    }
+
+
+def _estimate(estimate: MemoryEstimate) -> JsonObject:
+    return {
+        "gpu_bytes": estimate.gpu_bytes,
+        "budget_bytes": estimate.budget_bytes,
+        "weight_bytes": estimate.weight_bytes,
     }
 
 

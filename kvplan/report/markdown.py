@@ -147,7 +147,8 @@ def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
     """What fits on one GPU, as names and values."""
     length = number(capacity.max_model_len)
     if capacity.available_bytes is not None:
-        yield "memory for the cache", size(capacity.available_bytes)
+        remark = "" if capacity.estimate is None else ", an estimate: all figures are upper bounds"
+        yield "memory for the cache", f"{size(capacity.available_bytes)}{remark}"
     if capacity.num_blocks is not None:
         yield "blocks", number(capacity.num_blocks)
     if capacity.tokens is not None:

@@ -127,8 +127,8 @@ def capacity(page: Page, plan: Plan, *, whole: bool) -> None:
             if whole:
                 fit(page, plan, capacity)
         return
-    page.heading("Capacity", "per GPU")
-    rows = [("memory for the cache", size(capacity.available_bytes))]
+    page.heading("Capacity", "per GPU" if capacity.estimate is None else "per GPU, at most")
+    rows = _memory(capacity)
     if capacity.bytes_per_block is not None:
         rows.append(("one block", f"{number(capacity.bytes_per_block)} B"))
     if capacity.num_blocks is not None:
@@ -145,6 +145,17 @@ def capacity(page: Page, plan: Plan, *, whole: bool) -> None:
     page.pairs(rows)
     if whole:
         fit(page, plan, capacity)
+
+
+def _memory(capacity: Capacity) -> list[tuple[str, str]]:
+    """The memory for the cache and, where it is an estimate, what it comes from."""
+    assert capacity.available_bytes is not None
+    had = size(capacity.available_bytes)
+    if capacity.estimate is None:
+        return [("memory for the cache", had)]
+    estimate = capacity.estimate
+    budget, weights = (size(count) for count in (estimate.budget_bytes, estimate.weight_bytes or 0))
+    return [("memory for the cache", f"{had}, an estimate"), ("", f"{budget} of the GPU less {weights} of weights")]
 
 
 def _need(capacity: Capacity) -> list[tuple[str, str]]:

@@ -23,6 +23,8 @@ class Example:
     """None leaves the GPU to kvplan's default."""
     available: str | None = "60GiB"
     """Memory for the cache per GPU, None when the operator does not know it."""
+    weights: str | None = None
+    """Size of the model's weights; None leaves it to the model's files."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -37,6 +39,8 @@ class Example:
             found += ["--gpu", self.gpu]
         if self.available is not None:
             found += ["--available-kv-memory", self.available]
+        if self.weights is not None:
+            found += ["--weights", self.weights]
         return tuple(found)
 
     @property

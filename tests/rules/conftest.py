@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import pytest
 
 from kvplan.checkpoint import Checkpoint, load
+from kvplan.cli.launching import weighed
 from kvplan.engine import Plan, plan
 from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.engine.values import Stage, StartupError
@@ -24,7 +25,12 @@ class Launched(Protocol):
     """Runs `vllm serve …` on a release and GPU."""
 
     def __call__(
-        self, command: str, version: str = "0.33.0", gpu: str | None = "h200", available: str | None = "60GiB"
+        self,
+        command: str,
+        version: str = "0.33.0",
+        gpu: str | None = "h200",
+        available: str | None = "60GiB",
+        weights: str | None = None,
     ) -> Plan: ...
 
 
@@ -39,7 +45,7 @@ def _loaded(model: str) -> Checkpoint:
     return load(model, offline=True)
 
 
-def _run(command: str, version: str, gpu: str | None, available: str | None) -> Plan:
+def _run(command: str, version: str, gpu: str | None, available: str | None, weights: str | None = None) -> Plan:
     launch = from_command(
         shlex.split(command),
         release=resolve(version),
@@ -52,15 +58,21 @@ def _run(command: str, version: str, gpu: str | None, available: str | None) -> 
     overrides: Any = launch.get("hf_overrides")
     if isinstance(overrides, Mapping):
         return plan(load(launch.model, offline=True, hf_overrides=overrides), launch, draft=draft)
-    return plan(_loaded(launch.model), launch, draft=draft)
+    return plan(weighed(_loaded(launch.model), weights), launch, draft=draft)
 
 
 @pytest.fixture(scope="session")
 def launched() -> Launched:
     """Plans by vLLM command."""
 
-    def run(command: str, version: str = "0.33.0", gpu: str | None = "h200", available: str | None = "60GiB") -> Plan:
-        return _run(command, version, gpu, available)
+    def run(
+        command: str,
+        version: str = "0.33.0",
+        gpu: str | None = "h200",
+        available: str | None = "60GiB",
+        weights: str | None = None,
+    ) -> Plan:
+        return _run(command, version, gpu, available, weights)
 
     return run
 

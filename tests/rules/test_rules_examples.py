@@ -23,7 +23,9 @@ RULES = [pytest.param(rule, id=rule.code) for rule in rules()]
 def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Findings:
     def found(example: Example | Manifest) -> list[Finding]:
         if isinstance(example, Example):
-            return list(run(launched(example.command, example.version, example.gpu, example.available)))
+            return list(
+                run(launched(example.command, example.version, example.gpu, example.available, example.weights))
+            )
         monkeypatch.chdir(tmp_path)
         (tmp_path / example.file).write_text(example.content, "utf-8")
         command = ["scan", *example.options, "--isolated", "--offline", "--format", "json", example.file]

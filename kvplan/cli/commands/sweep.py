@@ -73,7 +73,9 @@ def command(
     if vary and question.words.literal is not None:
         raise InputError("--vary adds to options before --; a command after -- is left as it is")
     wanted = sweeping.combinations(question, vary)
-    sweeper = sweeping.Sweeper(lambda plan: report_of(ctx, plan), question.offline, question.additions)
+    sweeper = sweeping.Sweeper(
+        lambda plan: report_of(ctx, plan), question.offline, question.additions, question.weights
+    )
     report = sweeper.sweep(wanted, diff=diff)
     told = sweepjson.render(report) if format_name == "json" else sweeptext.render(report, canvas(output))
     write(told, output)

@@ -31,10 +31,10 @@ def resolve(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> 
     bf16 = launch.hardware.capability >= (8, 0)
     supported = [d for d in (["bfloat16"] if bf16 else []) + ["float16", "float32"] if d != "float16" or not no_half]
     preferred = "float16" if geometry.runner_type == "pooling" and "float16" in supported else supported[0]
-    declared = _config_dtype(checkpoint)
-    if declared == "float32":
-        declared = preferred
-    return declared if declared in supported else preferred
+    told = declared(checkpoint)
+    if told == "float32":
+        told = preferred
+    return told if told in supported else preferred
 
 
 def cause(launch: Launch, checkpoint: Checkpoint) -> str:
@@ -42,10 +42,10 @@ def cause(launch: Launch, checkpoint: Checkpoint) -> str:
     asked = str(given.value(launch, "dtype")).lower()
     if asked != "auto":
         return f"--dtype {asked}"
-    return f"the checkpoint declares {_config_dtype(checkpoint)}; compute capability {launch.hardware.capability_text}"
+    return f"the checkpoint declares {declared(checkpoint)}; compute capability {launch.hardware.capability_text}"
 
 
-def _config_dtype(checkpoint: Checkpoint) -> str:
+def declared(checkpoint: Checkpoint) -> str:
     """The dtype the checkpoint declares; vLLM takes float32 where it declares none."""
     for source in (checkpoint.config, checkpoint.text_config):
         for key in ("dtype", "torch_dtype"):

@@ -308,11 +308,23 @@ class Textbook(Part):
     formula: str
 
 
+class MemoryEstimate(Part):
+    """What can be left for the cache on one GPU: `budget_bytes` that the engine may use, less the weights' share."""
+
+    gpu_bytes: int
+    budget_bytes: int
+    weight_bytes: int | None
+    """Null where the size of the weights is not known: then only what exceeds the whole budget is said not to fit."""
+
+
 class Capacity(Part):
     """What fits on one GPU; null where it could not be computed."""
 
     available_bytes: int | None
     estimated: bool
+    """Whether `available_bytes` is an estimate, on the high side, and with it all that follows from it."""
+    estimate: MemoryEstimate | None
+    """What the GPU can give; null where the operator gave the memory for the cache, or named no GPU."""
     bytes_per_block: int | None
     num_blocks: int | None
     tokens: int | None

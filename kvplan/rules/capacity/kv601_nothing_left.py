@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan
+from kvplan.engine.values import MemoryEstimate, Plan
 from kvplan.rules import words
 from kvplan.rules.failures import errors, whole
 from kvplan.rules.rule import Example, Rule
@@ -19,6 +19,9 @@ def check(plan: Plan) -> Iterator[Finding]:
         available = whole(error, "available_bytes")
         if available is None and plan.capacity is not None:
             available = plan.capacity.available_bytes
+        if plan.capacity is not None and plan.capacity.estimate is not None:
+            yield _too_heavy(plan, plan.capacity.estimate)
+            continue
         left = "nothing" if available is None or available <= 0 else words.gib(available)
         needed = ", less than one block" if available is not None and available > 0 else ""
         yield Finding(
@@ -32,6 +35,17 @@ def check(plan: Plan) -> Iterator[Finding]:
                 "larger GPU"
             ),
         )
+
+
+def _too_heavy(plan: Plan, estimate: MemoryEstimate) -> Finding:
+    weights, budget = words.gib(estimate.weight_bytes or 0), words.gib(estimate.budget_bytes)
+    return Finding(
+        rule=CODE,
+        severity=Severity.ERROR,
+        message=f"the weights take {weights} of each GPU, and vLLM may use {budget} of {words.gpu_name(plan)}",
+        options=("--gpu-memory-utilization", "--tensor-parallel-size"),
+        fix="raise --tensor-parallel-size, take a larger GPU or a quantised checkpoint",
+    )
 
 
 RULE = Rule(

@@ -23,7 +23,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         available = _bytes(plan, error, "available_bytes")
         asked = f"one request of {words.number(length)} tokens" if length else "one request of full length"
         takes = f" needs {words.gib(needed)}" if needed is not None else " does not fit"
-        has = f", and {words.gib(available)} is available" if available is not None else ""
+        has = f", and {_room(plan, available)}" if available is not None else ""
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
@@ -31,6 +31,15 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=(FLAG, "--gpu-memory-utilization"),
             fix=_fix(plan, error),
         )
+
+
+def _room(plan: Plan, available: int) -> str:
+    """What there is: measured, or the most that there can be."""
+    estimate = None if plan.capacity is None else plan.capacity.estimate
+    if estimate is None:
+        return f"{words.gib(available)} is available"
+    taken = "before weights" if estimate.weight_bytes is None else "after weights"
+    return f"{words.gpu_name(plan)} has at most {words.gib(available)} for the cache, {taken}, activations and graphs"
 
 
 def _bytes(plan: Plan, error: StartupError, name: str) -> int | None:

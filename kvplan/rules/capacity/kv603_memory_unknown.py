@@ -25,7 +25,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=("--available-kv-memory",),
             fix=(
                 "--available-kv-memory SIZE: the figure of vLLM's log line `Available KV cache memory` "
-                "on such a machine"
+                "on such a machine; or --gpu and --weights SIZE, for an upper bound"
             ),
         )
 
@@ -37,8 +37,8 @@ RULE = Rule(
     summary="Capacity was not checked: the memory for the cache is unknown.",
     explanation=(
         "How much memory is left for the cache depends on weights, activations and CUDA graphs, which vLLM "
-        "measures on the GPU. kvplan takes the figure from `--available-kv-memory`, from "
-        "`--kv-cache-memory-bytes`, or estimates it where the GPU and the size of the weights are known. "
+        "measures on the GPU. kvplan takes the figure from `--available-kv-memory` or `--kv-cache-memory-bytes`, or "
+        "an upper bound where the GPU is named and the size of the weights is known (KV904). "
         "Everything but capacity is exact without it.\n\n"
         "Take the figure from the log of a machine of the same kind: `Available KV cache memory: … GiB`."
     ),
