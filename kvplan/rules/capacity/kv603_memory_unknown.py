@@ -25,7 +25,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=("--available-kv-memory",),
             fix=(
                 "--available-kv-memory SIZE: the figure of vLLM's log line `Available KV cache memory` "
-                "on such a machine; or --gpu and --weights SIZE, for an upper bound"
+                "on such a machine"
             ),
         )
 
