@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,13 +53,14 @@ def settings_of(ctx: click.Context) -> Settings:
     return found
 
 
-def announce(ctx: click.Context) -> None:
-    """Say on standard error which settings file changes what the command does, and in what."""
+def announce(ctx: click.Context, overridden: Collection[str] = ()) -> None:
+    """Say on standard error which settings file changes what the command does, and in what. Other options of the
+    command line stand in for the options in `overridden`, given with underscores."""
     settings = settings_of(ctx)
     used = [
         name.replace("_", "-")
         for name in settings.options
-        if ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+        if name not in overridden and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
     ]
     if settings.severities and "select" in ctx.params:
         used.append("severity")

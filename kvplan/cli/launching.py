@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -42,10 +42,10 @@ class Asked:
     """Models of the project's own."""
 
 
-def asked(ctx: click.Context) -> Asked:
-    """What the command of `ctx` was asked."""
+def asked(ctx: click.Context, overridden: Collection[str] = ()) -> Asked:
+    """What the command of `ctx` was asked; options of its own stand in for those in `overridden`."""
     given = ctx.params
-    announce(ctx)
+    announce(ctx, overridden)
     return Asked(
         words=words_of(ctx),
         own_flags=tuple(name for parameter in ctx.command.get_params(ctx) for name in parameter.opts),

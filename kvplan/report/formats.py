@@ -10,6 +10,7 @@ from kvplan.report.canvas import Canvas
 
 if TYPE_CHECKING:
     from kvplan.report.scanvalues import ScanReport
+    from kvplan.report.sweepvalues import SweepReport
     from kvplan.report.values import Report
     from kvplan.rules.values import Severity
 
@@ -23,6 +24,8 @@ class Format:
     module: str
     scan_module: str | None = None
     """What renders a scan, where `module` does not."""
+    sweep_module: str | None = None
+    """What renders a sweep, where `module` does not."""
     gate: bool = False
     """Whether the format tells what fails, and so has to know --fail-on."""
 
@@ -34,6 +37,10 @@ class Format:
         """The scan in this format, ending in a newline."""
         return self._rendered(self.scan_module or self.module, report, canvas, fail_on)
 
+    def render_sweep(self, report: SweepReport, canvas: Canvas, fail_on: Severity | None = None) -> str:
+        """The sweep in this format, ending in a newline."""
+        return self._rendered(self.sweep_module or self.module, report, canvas, fail_on)
+
     def _rendered(self, module: str, report: object, canvas: Canvas, fail_on: Severity | None) -> str:
         known: dict[str, Any] = {"fail_on": fail_on} if self.gate and fail_on is not None else {}
         text: str = import_module(module).render(report, canvas, **known)
@@ -43,10 +50,32 @@ class Format:
 FORMATS: dict[str, Format] = {
     entry.name: entry
     for entry in (
-        Format("text", "for people at a terminal", "kvplan.report.text", "kvplan.report.scantext"),
-        Format("json", "for programs: the kvplan/1 contract", "kvplan.report.jsonreport", "kvplan.report.scanjson"),
-        Format("markdown", "for comments and job summaries", "kvplan.report.markdown"),
-        Format("html", "one page for a browser, with nothing from outside", "kvplan.report.webpage"),
+        Format(
+            "text",
+            "for people at a terminal",
+            "kvplan.report.text",
+            "kvplan.report.scantext",
+            "kvplan.report.sweeptext",
+        ),
+        Format(
+            "json",
+            "for programs: the kvplan/1 contract",
+            "kvplan.report.jsonreport",
+            "kvplan.report.scanjson",
+            "kvplan.report.sweepjson",
+        ),
+        Format(
+            "markdown",
+            "for comments and job summaries",
+            "kvplan.report.markdown",
+            sweep_module="kvplan.report.sweepmarkdown",
+        ),
+        Format(
+            "html",
+            "one page for a browser, with nothing from outside",
+            "kvplan.report.webpage",
+            sweep_module="kvplan.report.sweeppage",
+        ),
         Format("sarif", "SARIF 2.1.0 for code scanning", "kvplan.report.sarif"),
         Format("github", "annotations of GitHub Actions", "kvplan.report.github"),
         Format("gitlab", "GitLab's code quality report", "kvplan.report.gitlab"),

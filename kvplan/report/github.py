@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from kvplan.launch.found import Unreadable
 from kvplan.launch.values import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Told
-from kvplan.report.places import is_file, relative
-from kvplan.report.scanvalues import ScanReport
-from kvplan.report.values import Report
+from kvplan.report.outcomes import Lost, Reported, Told
+from kvplan.report.places import relative
 from kvplan.report.words import printable
 from kvplan.rules import get
 
 _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
+def render(report: Reported, _canvas: Canvas | None = None) -> str:
     """One command a line, and the sum in the last one, which is for the log."""
     told = sorted(outcomes.findings(outcomes.outcomes(report)), key=lambda one: one.finding.severity.rank)
     lines = [_finding(one) for one in told]
-    lines += [_unreadable(one) for one in outcomes.unreadable(report)]
+    lines += [_lost(one) for one in outcomes.lost(report)]
     lines.append(f"kvplan: {report.verdict}: {outcomes.sum_of(report)}")
     return "".join(f"{line}\n" for line in lines)
 
@@ -32,11 +29,8 @@ def _finding(told: Told) -> str:
     return _command(_COMMANDS[str(finding.severity)], told.place, title, message)
 
 
-def _unreadable(lost: Unreadable) -> str:
-    place = lost.location or Location(lost.file, 1, 1)
-    return _command(
-        "warning", place if is_file(place) else None, "not checked", f"{relative(lost.file)}: {lost.reason}"
-    )
+def _lost(lost: Lost) -> str:
+    return _command(_COMMANDS[str(lost.severity)], lost.place, "not checked", lost.text)
 
 
 def _command(name: str, place: Location | None, title: str, message: str) -> str:

@@ -6,13 +6,10 @@ import json
 from collections import Counter
 from typing import Any
 
-from kvplan.launch.found import Unreadable
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Told
+from kvplan.report.outcomes import Lost, Reported, Told
 from kvplan.report.places import relative
-from kvplan.report.scanvalues import ScanReport
-from kvplan.report.values import Report
 from kvplan.rules import get
 
 _SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
@@ -20,14 +17,13 @@ _SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
 JsonObject = dict[str, Any]
 
 
-def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
+def render(report: Reported, _canvas: Canvas | None = None) -> str:
     """The array as JSON text, with a newline at its end."""
     issues = [_finding(told) for told in outcomes.findings(outcomes.outcomes(report))]
-    seen: Counter[tuple[str, str]] = Counter()
-    for lost in outcomes.unreadable(report):
-        key = (relative(lost.file), lost.reason)
-        issues.append(_unreadable(lost, outcomes.fingerprint("unreadable", *key, str(seen[key]))))
-        seen[key] += 1
+    seen: Counter[tuple[str, ...]] = Counter()
+    for lost in outcomes.lost(report):
+        issues.append(_lost(lost, outcomes.fingerprint(*lost.identity, str(seen[lost.identity]))))
+        seen[lost.identity] += 1
     return json.dumps(issues, indent=2) + "\n"
 
 
@@ -36,7 +32,7 @@ def _finding(told: Told) -> JsonObject:
     finding, checkpoint = told.finding, told.outcome.report.plan.checkpoint
     path = checkpoint.path or checkpoint.name if told.place is None else told.place.file
     return {
-        "description": f"{finding.rule}: {told.text}",
+        "description": f"{finding.rule}: {told.full_text}",
         "check_name": f"{finding.rule} {get(finding.rule).name}",
         "fingerprint": told.fingerprint,
         "severity": _SEVERITIES[str(finding.severity)],
@@ -45,14 +41,14 @@ def _finding(told: Told) -> JsonObject:
     }
 
 
-def _unreadable(lost: Unreadable, fingerprint: str) -> JsonObject:
-    line = 1 if lost.location is None else lost.location.line
+def _lost(lost: Lost, fingerprint: str) -> JsonObject:
+    place = lost.location
     return {
-        "description": f"not checked: {lost.reason}",
-        "check_name": "unreadable",
+        "description": f"not checked: {lost.reason if place is not None else lost.text}",
+        "check_name": lost.identity[0],
         "fingerprint": fingerprint,
-        "severity": _SEVERITIES["warning"],
-        "location": _location(lost.file, line),
+        "severity": _SEVERITIES[str(lost.severity)],
+        "location": _location(lost.subject, 1 if place is None else place.line),
     }
 
 

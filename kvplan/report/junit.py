@@ -8,19 +8,15 @@ from xml.etree import ElementTree
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
-from kvplan.launch.found import Unreadable
 from kvplan.report import headline, outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Outcome, Told
-from kvplan.report.places import relative
-from kvplan.report.scanvalues import ScanReport
-from kvplan.report.values import Report
+from kvplan.report.outcomes import Lost, Outcome, Reported, Told
 from kvplan.report.words import printable
 from kvplan.rules import get
 from kvplan.rules.values import Severity
 
 
-def render(report: Report | ScanReport, _canvas: Canvas | None = None, fail_on: Severity = Severity.ERROR) -> str:
+def render(report: Reported, _canvas: Canvas | None = None, fail_on: Severity = Severity.ERROR) -> str:
     """The report as XML text. Findings below `fail_on` are test cases that pass and tell about them; those that
     were let be are skipped."""
     document = JUnitXml("kvplan")
@@ -28,8 +24,8 @@ def render(report: Report | ScanReport, _canvas: Canvas | None = None, fail_on: 
     told = outcomes.everything(launches)
     for launch in launches:
         document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
-    if lost := outcomes.unreadable(report):
-        document.add_testsuite(_unreadable(lost, fail_on))
+    if lost := outcomes.lost(report):
+        document.add_testsuite(_lost(lost, fail_on))
     document.update_statistics()
     root = ElementTree.fromstring(document.tostring())
     # The schema knows this count for suites only.
@@ -75,16 +71,16 @@ def _finding(told: Told, number: int, fail_on: Severity) -> TestCase:
     return case
 
 
-def _unreadable(lost: Sequence[Unreadable], fail_on: Severity) -> TestSuite:
-    """What could not be followed: skipped tests, or errors where --fail-on takes warnings."""
+def _lost(lost: Sequence[Lost], fail_on: Severity) -> TestSuite:
+    """What nothing could be found out about: skipped tests, or errors where --fail-on takes them."""
     suite = TestSuite("not checked")
     seen: Counter[str] = Counter()
     for one in lost:
-        line = "" if one.location is None else f":{one.location.line}"
-        name = f"{printable(relative(one.file))}{line}"
+        name = printable(one.name)
         seen[name] += 1
         case = TestCase(name if seen[name] == 1 else f"{name} ({seen[name]})", "not checked")
         reason = printable(one.reason)
-        case.result = [Error(reason, "warning") if Severity.WARNING.rank <= fail_on.rank else Skipped(reason)]
+        fails = one.severity.rank <= fail_on.rank
+        case.result = [Error(reason, str(one.severity)) if fails else Skipped(reason)]
         suite.add_testcase(case)
     return suite

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from kvplan.engine.values import Capacity, Plan
 from kvplan.report import headline, layertable, outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.markup import escaped, in_html, table
+from kvplan.report.markup import escaped, fitting, in_html, link, tables
 from kvplan.report.outcomes import Outcome, Told
 from kvplan.report.places import relative
 from kvplan.report.runs import fold
@@ -16,34 +16,16 @@ from kvplan.report.values import Detail, Report
 from kvplan.report.words import counted, layer_list, number, shortened, size
 from kvplan.rules import get
 
-LONGEST = 60_000
-"""Characters; GitHub takes 65,536 in a comment."""
-
 _QUOTED = 400
 """Characters of vLLM's own error; `plan` quotes all."""
-_ROWS = 50
-"""Rows of one table; more are divided over several, of which as many are kept as fit."""
 _NUMBERS = frozenset({"KV heads", "block", "page B", "B/token", "tokens", "concurrency"})
 
 
 def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
-    """The report as Markdown, ending in a newline, in at most `LONGEST` characters."""
+    """The report as Markdown, ending in a newline, short enough for a comment."""
     launches = outcomes.outcomes(report)
     blocks = _of_launch(launches[0]) if isinstance(report, Report) else _of_scan(report, launches)
-    return _fitting(list(blocks))
-
-
-def _fitting(blocks: Sequence[str]) -> str:
-    """The blocks one below the other, as many as there is room for."""
-    text, left_out = "", 0
-    for block in blocks:
-        if left_out or len(text) + len(block) > LONGEST:
-            left_out += 1
-        else:
-            text += f"{block}\n\n"
-    if left_out:
-        text += f"_{counted(left_out, 'more part')} left out for length; `--format text` tells all._\n"
-    return text.rstrip("\n") + "\n"
+    return fitting(blocks)
 
 
 def _of_launch(launch: Outcome) -> Iterator[str]:
@@ -59,17 +41,10 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
     yield f"{escaped(outcomes.sum_of(report))}."
     if launches:
         headings = ("", "launch", "model", "vLLM", "runs on", "tokens", "concurrency")
-        yield from _tables(headings, [_launch_row(launch) for launch in launches])
+        yield from tables(headings, [_launch_row(launch) for launch in launches], _NUMBERS)
     yield from _findings(outcomes.everything(launches), placed=True)
-    if lost := outcomes.unreadable(report):
-        rows = [
-            (
-                escaped(relative(one.file) + ("" if one.location is None else f":{one.location.line}")),
-                escaped(one.reason),
-            )
-            for one in lost
-        ]
-        yield from _tables(("not checked", "why"), rows)
+    lost = [(escaped(one.name), escaped(one.reason)) for one in outcomes.lost(report)]
+    yield from tables(("not checked", "why"), lost)
     for launch in launches:
         inner = "\n\n".join([*_head(launch.report), *_figures(launch.report.plan)])
         yield f"<details><summary>{in_html(launch.label)}</summary>\n\n{inner}\n\n</details>"
@@ -106,9 +81,9 @@ def _findings(told: Sequence[Told], *, placed: bool) -> Iterator[str]:
     """The findings, worst first, and those that were let be."""
     headings = ("severity", "rule", *(("where",) if placed else ()), "finding", "fix")
     ordered = sorted(told, key=lambda one: one.finding.severity.rank)
-    yield from _tables(headings, [_finding_row(one, placed=placed) for one in ordered if one.suppressed is None])
+    yield from tables(headings, [_finding_row(one, placed=placed) for one in ordered if one.suppressed is None])
     gone = [(one.finding.rule, escaped(outcomes.reason(one.suppressed))) for one in ordered if one.suppressed]
-    yield from _tables(("suppressed", "why"), gone)
+    yield from tables(("suppressed", "why"), gone)
 
 
 def _finding_row(told: Told, *, placed: bool) -> tuple[str, ...]:
@@ -118,7 +93,7 @@ def _finding_row(told: Told, *, placed: bool) -> tuple[str, ...]:
     message = escaped(finding.message)
     if finding.layers:
         message += f" (layers {escaped(layer_list(finding.layers))})"
-    links = [f"[{escaped(name)}]({page})" for name in finding.references if (page := outcomes.address(name))]
+    links = [link(name, page) for name in finding.references if (page := outcomes.address(name))]
     if links:
         message += f"<br>{', '.join(links)}"
     return (
@@ -137,10 +112,10 @@ def _figures(plan: Plan) -> Iterator[str]:
         columns = layertable.cells(runs)
         rows = [[escaped(cell) for cell in row] for row in zip(*columns.values(), strict=True)]
         yield f"**Layers** ({counted(len(plan.layers), 'cache')}, bytes of one layer on one GPU)"
-        yield from _tables(tuple(columns), rows)
+        yield from tables(tuple(columns), rows, _NUMBERS)
     if plan.capacity is not None:
         yield "**Capacity** of one GPU"
-        yield from _tables(("", ""), [(name, escaped(value)) for name, value in capacity_rows(plan.capacity)])
+        yield from tables(("", ""), [(name, escaped(value)) for name, value in capacity_rows(plan.capacity)])
 
 
 def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
@@ -159,9 +134,3 @@ def capacity_rows(capacity: Capacity) -> Iterator[tuple[str, str]]:
         yield "longest request", f"{number(capacity.longest_request_tokens)} tokens"
     if capacity.needed_bytes is not None:
         yield f"{length} tokens need", size(capacity.needed_bytes)
-
-
-def _tables(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table, or several of `_ROWS` rows."""
-    for start in range(0, len(rows), _ROWS):
-        yield "\n".join(table(headings, rows[start : start + _ROWS], right=_NUMBERS))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kvplan.report.words import printable
+from kvplan.report.words import counted, printable
+
+LONGEST = 60_000
+"""Characters; GitHub takes 65,536 in a comment."""
+
+_ROWS = 50
+"""Rows of one table; more are divided over several, of which as many are kept as fit."""
 
 _SPECIAL = re.compile(r"[\\`*_{}\[\]~|$]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"})
@@ -32,10 +38,30 @@ def _flat(text: str) -> str:
     return _CALLS.sub(lambda call: f"{call[0]}\0", printable(" ".join(text.split())))
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> list[str]:
-    """The lines of a table; its cells are Markdown already."""
+def link(name: str, page: str) -> str:
+    """A link to a page of ours to choose."""
+    return f"[{escaped(name)}]({page})"
+
+
+def fitting(blocks: Iterable[str]) -> str:
+    """The blocks one below the other, as many as `LONGEST` has room for, ending in a newline."""
+    text, left_out = "", 0
+    for block in blocks:
+        if left_out or len(text) + len(block) > LONGEST:
+            left_out += 1
+        else:
+            text += f"{block}\n\n"
+    if left_out:
+        text += f"_{counted(left_out, 'more part')} left out for length; `--format text` tells all._\n"
+    return text.rstrip("\n") + "\n"
+
+
+def tables(headings: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> Iterator[str]:
+    """A table, or several of a length that `fitting` can choose among; none without rows. The cells are Markdown
+    already."""
     rules = ["---:" if heading in right else "---" for heading in headings]
-    return [_row(headings), _row(rules), *map(_row, rows)]
+    for start in range(0, len(rows), _ROWS):
+        yield "\n".join(map(_row, (headings, rules, *rows[start : start + _ROWS])))
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -1,20 +1,23 @@
-"""The launches and findings of a report or of a scan as one list, for formats that hold both the same way."""
+"""The launches and findings of a report, a scan or a sweep as one list, for formats that hold them the same way."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from kvplan.launch.found import Unreadable
 from kvplan.launch.values import Location
 from kvplan.report.places import is_file, relative
 from kvplan.report.scanvalues import ScanReport
+from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.values import Report
 from kvplan.report.words import counted, layer_list, listed
 from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding, Severity
+
+Reported = Report | ScanReport | SweepReport
+"""What formats tell."""
 
 REPOSITORY = "https://github.com/vllm-project/vllm"
 
@@ -26,6 +29,10 @@ class Outcome:
     report: Report
     title: str
     location: Location | None = None
+    combination: Mapping[str, str] = field(default_factory=dict)
+    """The value of each option that a sweep varies."""
+    words: str = ""
+    """The combination as it would be typed."""
 
     @property
     def label(self) -> str:
@@ -56,20 +63,86 @@ class Told:
         """The message with the fix."""
         return f"{self.finding.message}\nFix: {self.finding.fix}" if self.finding.fix else self.finding.message
 
+    @property
+    def full_text(self) -> str:
+        """The same where no title stands beside it: with the combination, if there is one."""
+        return f"{self.outcome.words}: {self.text}" if self.outcome.words else self.text
 
-def outcomes(report: Report | ScanReport) -> tuple[Outcome, ...]:
-    """The launches of a report (one) or of a scan."""
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Something that nothing could be found out about: a file, a launch in it, or a combination of a sweep."""
+
+    name: str
+    """`deploy.yaml:12`, or the combination as it would be typed."""
+    reason: str
+    severity: Severity
+    subject: str
+    """The file, or the model where there is none."""
+    identity: tuple[str, ...]
+    """What makes it the same one tomorrow."""
+    location: Location | None = None
+    """Where it stands; of a file as a whole its beginning."""
+    combination: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Location | None:
+        """Where it stands, if that is in a file."""
+        return self.location if self.location is not None and is_file(self.location) else None
+
+    @property
+    def text(self) -> str:
+        """What it is, and why nothing is known about it."""
+        name = self.name if self.location is None else relative(self.location.file)
+        return f"{name}: {self.reason}" if name else self.reason
+
+
+def outcomes(report: Reported) -> tuple[Outcome, ...]:
+    """The launches of a report (one), of a scan, or of a sweep."""
     if isinstance(report, Report):
-        return (Outcome(report, f"vllm serve {report.plan.checkpoint.name}"),)
+        return (Outcome(report, _served(report)),)
+    if isinstance(report, SweepReport):
+        return tuple(
+            Outcome(
+                found,
+                f"{_served(found)} ({row.words})" if row.words else _served(found),
+                combination=row.options,
+                words=row.words,
+            )
+            for row, found in report.usable
+        )
     return tuple(
         Outcome(launch.report, launch.title or launch.report.plan.checkpoint.name, launch.found.location)
         for launch in report.launches
     )
 
 
-def unreadable(report: Report | ScanReport) -> tuple[Unreadable, ...]:
-    """What a scan could not follow."""
-    return () if isinstance(report, Report) else report.unreadable
+def _served(report: Report) -> str:
+    return f"vllm serve {report.plan.checkpoint.name}"
+
+
+def lost(report: Reported) -> tuple[Lost, ...]:
+    """What a scan could not follow, and the combinations of a sweep that cannot be used."""
+    if isinstance(report, Report):
+        return ()
+    if isinstance(report, SweepReport):
+        model = next((found.plan.checkpoint.name for _, found in report.usable), "")
+        return tuple(
+            Lost(row.words, row.problem, Severity.ERROR, model, ("unusable", row.words), combination=row.options)
+            for row in report.rows
+            if row.problem is not None
+        )
+    return tuple(
+        Lost(
+            relative(one.file) + ("" if one.location is None else f":{one.location.line}"),
+            one.reason,
+            Severity.WARNING,
+            one.file,
+            ("unreadable", relative(one.file), one.reason),
+            one.location or Location(one.file, 1, 1),
+        )
+        for one in report.unreadable
+    )
 
 
 def findings(launches: Iterable[Outcome]) -> tuple[Told, ...]:
@@ -109,17 +182,18 @@ def _identity(finding: Finding, outcome: Outcome) -> tuple[str, ...]:
     return (finding.rule, file, outcome.title, outcome.report.plan.checkpoint.name, *finding.options)
 
 
-def sum_of(report: Report | ScanReport) -> str:
+def sum_of(report: Reported) -> str:
     """What there is in one line: `3 launches in 2 files, 1 error; 1 could not be followed; 2 suppressed`."""
+    is_sweep = isinstance(report, SweepReport)
     launches = outcomes(report)
     counts = [(sum(one.report.count(severity) for one in launches), severity) for severity in Severity]
     parts = listed([counted(count, str(severity)) for count, severity in counts if count])
-    told = counted(len(launches), "launch", "launches")
+    missing = len(lost(report))
+    told = counted(len(launches) + missing, "combination") if is_sweep else counted(len(launches), "launch", "launches")
     if isinstance(report, ScanReport):
         told += f" in {counted(report.files, 'file')}"
     told += f", {parts or 'no findings'}"
-    lost = len(unreadable(report))
-    told += f"; {lost:,} could not be followed" if lost else ""
+    told += f"; {missing:,} {'cannot be used' if is_sweep else 'could not be followed'}" if missing else ""
     suppressed = sum(len(one.report.suppressed) for one in launches)
     return f"{told}; {suppressed:,} suppressed" if suppressed else told
 

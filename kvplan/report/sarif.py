@@ -7,17 +7,15 @@ the schema that OASIS publishes.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from kvplan import __version__
-from kvplan.launch.found import Unreadable
 from kvplan.launch.values import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Told
-from kvplan.report.places import is_file, relative, uri
-from kvplan.report.scanvalues import ScanReport
-from kvplan.report.values import Report
+from kvplan.report.outcomes import Lost, Reported, Told
+from kvplan.report.places import uri
 from kvplan.rules import Rule, get
 from kvplan.rules.suppression import Suppressed
 
@@ -30,23 +28,23 @@ _LIMIT = 1024
 JsonObject = dict[str, Any]
 
 
-def render(report: Report | ScanReport, _canvas: Canvas | None = None) -> str:
+def render(report: Reported, _canvas: Canvas | None = None) -> str:
     """The log as JSON text, with a newline at its end."""
     return json.dumps(to_dict(report), indent=2) + "\n"
 
 
-def to_dict(report: Report | ScanReport) -> JsonObject:
+def to_dict(report: Reported) -> JsonObject:
     """The log as JSON values: one run, with the rules that found something."""
     told = outcomes.everything(outcomes.outcomes(report))
     rules = [get(code) for code in sorted({one.finding.rule for one in told})]
     index = {rule.code: position for position, rule in enumerate(rules)}
-    lost = outcomes.unreadable(report)
+    lost = outcomes.lost(report)
     driver: JsonObject = {"name": "kvplan", "version": __version__, "rules": [_rule(rule) for rule in rules]}
     if lost:
         driver["notifications"] = [
             {
                 "id": _UNREADABLE,
-                "shortDescription": {"text": "A launch or a file that could not be followed: nothing was checked."},
+                "shortDescription": {"text": "Nothing could be found out about a launch, a file or a combination."},
             }
         ]
     return {
@@ -101,7 +99,7 @@ def _result(told: Told, rule: int) -> JsonObject:
         "ruleId": finding.rule,
         "ruleIndex": rule,
         "level": str(finding.severity),
-        "message": {"text": told.text},
+        "message": {"text": told.full_text},
         "locations": [_location(told)],
         "partialFingerprints": {"kvplanFinding/v1": told.fingerprint},
         "properties": {
@@ -111,9 +109,14 @@ def _result(told: Told, rule: int) -> JsonObject:
             "options": list(finding.options),
             "fix": finding.fix,
             "references": list(finding.references),
+            **_combination(told.outcome.combination),
         },
     }
     return result if told.suppressed is None else {**result, "suppressions": [_suppression(told.suppressed)]}
+
+
+def _combination(options: Mapping[str, str]) -> JsonObject:
+    return {"combination": dict(options)} if options else {}
 
 
 def _suppression(suppressed: Suppressed) -> JsonObject:
@@ -139,11 +142,12 @@ def _physical(place: Location) -> JsonObject:
     }
 
 
-def _notification(lost: Unreadable) -> JsonObject:
-    place = lost.location or Location(lost.file, 1, 1)
+def _notification(lost: Lost) -> JsonObject:
     told: JsonObject = {
         "descriptor": {"id": _UNREADABLE, "index": 0},
-        "level": "warning",
-        "message": {"text": f"{relative(lost.file)}: {lost.reason}"},
+        "level": str(lost.severity),
+        "message": {"text": lost.text},
     }
-    return {**told, "locations": [{"physicalLocation": _physical(place)}]} if is_file(place) else told
+    if lost.combination:
+        told["properties"] = _combination(lost.combination)
+    return told if lost.place is None else {**told, "locations": [{"physicalLocation": _physical(lost.place)}]}

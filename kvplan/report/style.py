@@ -15,14 +15,18 @@ h3{font-size:1rem;margin:0;overflow-wrap:anywhere}p{margin:.4rem 0;overflow-wrap
 blockquote{margin:.6rem 0;padding:.3rem .8rem;border-left:4px solid var(--error);background:var(--card);
 overflow-wrap:anywhere}
 .badge{display:inline-block;border:1px solid;border-radius:4px;padding:0 .4em;font-size:.85em;font-weight:600}
-.badge.error{color:var(--error)}.badge.warning{color:var(--warning)}.badge.note{color:var(--note)}
+.badge.error,.badge.unusable{color:var(--error)}.badge.warning{color:var(--warning)}.badge.note{color:var(--note)}
 .badge.ok{color:var(--ok)}
-.finding{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;margin:.6rem 0}
-dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem .8rem;margin:.4rem 0 0}
-dt{color:var(--soft)}dd{margin:0;overflow-wrap:anywhere}
+.card{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:.6rem .8rem;margin:.6rem 0}
+dl{display:grid;grid-template-columns:fit-content(45%) 1fr;gap:.1rem .8rem;margin:.4rem 0 0}
+dt{color:var(--soft);overflow-wrap:anywhere}dd{margin:0;overflow-wrap:anywhere}
 details{border:1px solid var(--line);border-radius:6px;padding:.5rem .8rem;margin:.6rem 0}
 summary{cursor:pointer;overflow-wrap:anywhere}
-.table{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}
+.table{overflow-x:auto;background:linear-gradient(90deg,var(--page) 40%,#0000) 0 0/3rem 100% no-repeat local,
+linear-gradient(-90deg,var(--page) 40%,#0000) 100% 0/3rem 100% no-repeat local,
+linear-gradient(90deg,var(--line),#0000) 0 0/.9rem 100% no-repeat scroll,
+linear-gradient(-90deg,var(--line),#0000) 100% 0/.9rem 100% no-repeat scroll,var(--page)}
+table{border-collapse:collapse;font-size:.9rem}
 th,td{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid var(--line);white-space:nowrap}
 th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numeric:tabular-nums}
 .strip{display:flex;align-items:flex-end;height:110px;border-bottom:1px solid var(--text);overflow-x:auto}
@@ -39,6 +43,8 @@ border:1px solid var(--soft)}
 .four{background:repeating-linear-gradient(-45deg,var(--four) 0 3px,var(--mark) 3px 5px),var(--four)}
 .other,.used{background:repeating-linear-gradient(90deg,var(--other) 0 5px,var(--mark) 5px 7px),var(--other)}
 .free{background:var(--page)}
-.chart dd{display:flex;align-items:center;gap:.6rem}.chart i{height:.9em}.chart span{white-space:nowrap}
+.chart dd{display:flex;align-items:center;gap:.6rem}.chart i{flex:none;height:.9em}
+@media(max-width:600px){.chart{grid-template-columns:1fr}.chart dd{margin-bottom:.4rem}}
+.cause{border-left:3px solid var(--line);padding-left:.6rem;font-size:.95em}code{overflow-wrap:anywhere}
 @media print{details{break-inside:avoid}}
 """

@@ -37,6 +37,17 @@ class Row:
     values: Mapping[str, Value] = field(default_factory=dict)
     """What `measured` reads off the report."""
 
+    @property
+    def words(self) -> str:
+        """The combination as it would be typed: `-tp 4 --vllm-version 0.26.0`; empty where nothing varies."""
+        return " ".join(filter(None, (_typed(name, value) for name, value in self.options.items())))
+
+
+def _typed(name: str, value: str) -> str:
+    """An axis with its value; the alternatives of --vary are words already, and an axis may have a number."""
+    flag = name.partition(" ")[0]
+    return value if flag == "--vary" else f"{flag} {value}"
+
 
 class Explained(StrEnum):
     """How far history entries explain that a value changed between two releases."""
@@ -102,6 +113,11 @@ class SweepReport:
     axes: tuple[Axis, ...]
     rows: tuple[Row, ...]
     steps: tuple[Step, ...] | None = None
+
+    @property
+    def usable(self) -> tuple[tuple[Row, Report], ...]:
+        """The rows that something comes of, with their reports."""
+        return tuple((row, row.report) for row in self.rows if row.report is not None)
 
     @property
     def verdict(self) -> Verdict:

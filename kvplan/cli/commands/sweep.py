@@ -9,8 +9,8 @@ import click
 from click.core import ParameterSource
 
 from kvplan.cli.launching import asked, report_of
-from kvplan.cli.options import launch_options, plain_output_options, rule_options, threshold_option
-from kvplan.cli.output import canvas, write
+from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
+from kvplan.cli.output import deliver, targets
 from kvplan.cli.words import LaunchCommand
 from kvplan.errors import InputError
 
@@ -25,6 +25,7 @@ Examples:
   kvplan sweep gemma-3-27b-it --releases all --available-kv-memory 40GiB --diff
   kvplan sweep GLM-5.2-FP8 --vllm-version 0.25.1,0.33.0 --kv-cache-dtype auto,fp8 -tp 4,8 --gpu h200,b200
   kvplan sweep GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8 --vary '--skip-layers 0,1 | --skip-layers 0-3 | '
+  kvplan sweep gpt-oss-120b --releases 0.25.. --diff --fail-on error --output-markdown sweep.md
 
 \b
 Several values are written with commas between: --gpu h200,b200 -tp 4,8. A comma that belongs to the value is written
@@ -47,7 +48,7 @@ Exit codes: 0 told, 1 a row has what --fail-on names, 2 no combination can be us
 @launch_options
 @threshold_option(None, shown="nothing")
 @rule_options
-@plain_output_options
+@output_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -56,27 +57,24 @@ def command(
     diff: bool,
     vary: tuple[str, ...],
     fail_on: str | None,
-    format_name: str,
-    output: str | None,
     **_options: Any,
 ) -> int:
     """Show one row a combination of the values of options, and with --diff what changes from row to row, and why."""
     from kvplan.cli import sweeping
-    from kvplan.report import sweepjson, sweeptext
     from kvplan.rules.values import Severity
 
-    question = asked(ctx)
+    question = asked(ctx, () if releases is None else ("vllm_version",))
     if releases is not None:
         if ctx.get_parameter_source("vllm_version") not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
             raise InputError("give either --releases or --vllm-version, not both")
         question = replace(question, vllm_version=sweeping.releases(releases))
     if vary and question.words.literal is not None:
         raise InputError("--vary adds to options before --; a command after -- is left as it is")
-    wanted = sweeping.combinations(question, vary)
+    outputs, wanted = targets(ctx.params), sweeping.combinations(question, vary)
     sweeper = sweeping.Sweeper(
         lambda plan: report_of(ctx, plan), question.offline, question.additions, question.weights
     )
     report = sweeper.sweep(wanted, diff=diff)
-    told = sweepjson.render(report) if format_name == "json" else sweeptext.render(report, canvas(output))
-    write(told, output)
-    return 0 if fail_on is None else int(report.verdict.reaches(Severity(fail_on)))
+    threshold = None if fail_on is None else Severity(fail_on)
+    deliver(outputs, lambda one, canvas: one.render_sweep(report, canvas, threshold))
+    return 0 if threshold is None else int(report.verdict.reaches(threshold))

@@ -1,0 +1,86 @@
+"""Parts of an HTML page: one file, no script, nothing from a network; whatever comes from outside is no markup."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from kvplan.report import outcomes
+from kvplan.report.style import STYLE
+from kvplan.report.words import printable
+from kvplan.rules.values import Finding
+
+
+def document(title: str, body: Iterable[str]) -> str:
+    """A whole page, ending in a newline."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        '<meta name="color-scheme" content="light dark">\n'
+        f"<title>kvplan: {text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def text(plain: str) -> str:
+    """Text as HTML, on one line."""
+    return escape(printable(" ".join(plain.split())))
+
+
+def badge(word: str) -> str:
+    """A verdict or a severity."""
+    return f'<span class="badge {word}">{word}</span>'
+
+
+def link(name: str) -> str:
+    """A reference such as `vllm#12345`, as a link where it has a page."""
+    page = outcomes.address(name)
+    return text(name) if page is None else f'<a href="{escape(page)}">{text(name)}</a>'
+
+
+def pairs(rows: Iterable[tuple[str, str]]) -> str:
+    """Names and what they are, which is HTML already."""
+    return f"<dl>{''.join(f'<dt>{text(name)}</dt><dd>{value}</dd>' for name, value in rows)}</dl>"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of a chart: its name, its share of the longest one (None: no bar) and what it says, as plain text."""
+
+    name: str
+    share: float | None
+    says: str
+    kind: str = "cache"
+    """How it is drawn: `cache`, or `other` for what is not to be had."""
+
+
+def chart(bars: Iterable[Bar]) -> str:
+    """Bars below each other."""
+    return f'<dl class="chart">{"".join(map(_bar, bars))}</dl>'
+
+
+def _bar(bar: Bar) -> str:
+    share = bar.share
+    drawn = "" if share is None else f'<i class="{bar.kind}" style="width:{max(60 * share, 0.5):.1f}%"></i>'
+    return f"<dt>{text(bar.name)}</dt><dd>{drawn}<span>{text(bar.says)}</span></dd>"
+
+
+def finding(found: Finding, name: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A finding of the rule called `name`, with more about it as `pairs` takes it."""
+    head = f"<h3>{badge(str(found.severity))} {found.rule} {text(name)}</h3>"
+    return f'<section class="card">{head}<p>{text(found.message)}</p>{pairs(rows)}</section>'
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:
+    """A table that scrolls in its own frame where it is too wide; the cells are HTML already. Columns whose headings
+    are in `right` are flush right."""
+    marks = [' class="number"' if heading in right else "" for heading in headings]
+    head = "".join(f"<th{mark}>{text(heading)}</th>" for mark, heading in zip(marks, headings, strict=True))
+    body = "".join(
+        f"<tr>{''.join(f'<td{mark}>{cell}</td>' for mark, cell in zip(marks, row, strict=True))}</tr>" for row in rows
+    )
+    heads = f"<thead><tr>{head}</tr></thead>" if any(headings) else ""
+    return f'<div class="table" tabindex="0"><table>{heads}<tbody>{body}</tbody></table></div>'

@@ -1,0 +1,334 @@
+"""A sweep in words, as its text, its Markdown and its page share them: columns, cells, differences and causes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kvplan.report.sweepvalues import Cause, Change, Explained, Explanation, Row, Step, SweepReport, Value
+from kvplan.report.values import Report
+from kvplan.report.words import counted, number, size
+from kvplan.rules.values import Finding, Severity
+
+RESULTS = ("verdict", "stops at", "cache dtype", "page B", "block", "tokens", "concurrency", "longest")
+NUMBERS = frozenset({"page B", "block", "tokens", "concurrency", "longest"})
+"""Headings of figures."""
+
+UNUSABLE = "unusable"
+NOTHING = "(nothing)"
+"""What an alternative without words is called."""
+
+_NONE = "-"
+
+LABELS = {
+    "outcome": "outcome",
+    "findings": "findings",
+    "cache_dtype": "cache dtype",
+    "layer_dtypes": "dtypes of layers",
+    "backends": "backends",
+    "block_size": "block size",
+    "page_bytes": "page bytes",
+    "bytes_per_block": "bytes per block",
+    "max_model_len": "max model len",
+    "max_num_batched_tokens": "batched tokens",
+    "num_blocks": "blocks",
+    "tokens": "tokens",
+    "max_concurrency": "concurrency",
+    "longest_request_tokens": "longest request",
+    "needed_bytes": "one request needs",
+}
+"""What the values of a row are called."""
+
+_PLAIN = frozenset({"tokens", "max_concurrency", "longest_request_tokens", "num_blocks", "needed_bytes"})
+"""Values of which the relative change tells something."""
+
+_UNKNOWN: tuple[Value, ...] = (None, ())
+_BYTES = frozenset({"page_bytes", "bytes_per_block", "needed_bytes"})
+
+
+def models(report: SweepReport) -> str:
+    """The names of the models that the rows are about."""
+    return ", ".join(dict.fromkeys(found.plan.checkpoint.name for _, found in report.usable))
+
+
+def sum_of(report: SweepReport) -> str:
+    """`8 combinations, 2 of which vLLM does not start`."""
+    told = counted(len(report.rows), "combination")
+    failing = sum(found.plan.error is not None for _, found in report.usable)
+    unusable = len(report.rows) - len(report.usable)
+    if failing:
+        told += f", {failing:,} of which vLLM does not start"
+    if unusable:
+        told += f", {unusable:,} of which cannot be used"
+    suppressed = sum(len(found.suppressed) for _, found in report.usable)
+    return f"{told}; {counted(suppressed, 'finding')} suppressed" if suppressed else told
+
+
+def circumstances(report: SweepReport) -> str:
+    """What all rows have in common: release, GPU and memory where they do not vary."""
+    varied = {axis.name for axis in report.axes}
+    told = []
+    for _, found in report.usable[:1]:
+        launch = found.plan.launch
+        if "--vllm-version" not in varied:
+            told.append(f"vLLM {launch.release}")
+        if "--gpu" not in varied:
+            told.append(f"{launch.hardware.name}{', assumed' if launch.hardware.assumed else ''}")
+        if "--available-kv-memory" not in varied:
+            memory = launch.available_kv_memory
+            told.append("memory for the cache unknown" if memory is None else f"{size(memory)} for the cache of a GPU")
+    return "; ".join(told)
+
+
+def heading(axis: str) -> str:
+    """A short name of an option that varies."""
+    return "vLLM" if axis == "--vllm-version" else axis.lstrip("-")
+
+
+def named(options: Mapping[str, str]) -> str:
+    """`gpu h200; kv-cache-dtype fp8`."""
+    return "; ".join(f"{heading(name)} {value or NOTHING}" for name, value in options.items())
+
+
+def values(row: Row) -> str:
+    """The row's own values without the options' names: `h200, 8, 0.26.0`."""
+    return ", ".join(value or NOTHING for value in row.options.values())
+
+
+def cells(row: Row) -> dict[str, str]:
+    """The cells of a row by option and heading."""
+    told = {name: value or NOTHING for name, value in row.options.items()}
+    if row.report is None:
+        return {**told, **dict.fromkeys(RESULTS, ""), "verdict": UNUSABLE}
+    values, error = row.values, row.report.plan.error
+    pages = values["page_bytes"]
+    return {
+        **told,
+        "verdict": str(row.report.verdict),
+        "stops at": "" if error is None else str(error.stage),
+        "cache dtype": _told("cache_dtype", values["cache_dtype"]),
+        "page B": number(max(map(int, pages))) if isinstance(pages, tuple) and pages else _NONE,
+        "block": _told("block_size", values["block_size"]),
+        "tokens": _told("tokens", values["tokens"]),
+        "concurrency": _told("max_concurrency", values["max_concurrency"]),
+        "longest": _told("longest_request_tokens", values["longest_request_tokens"]),
+    }
+
+
+def table(report: SweepReport) -> dict[str, list[str]]:
+    """The cells of all rows by option and heading; columns with nothing in them are left out."""
+    rows = [cells(row) for row in report.rows]
+    columns = (*(axis.name for axis in report.axes), *RESULTS)
+    found = {name: [row[name] for row in rows] for name in columns}
+    return {name: column for name, column in found.items() if name not in RESULTS or not _empty(column)}
+
+
+def _empty(column: Iterable[str]) -> bool:
+    return all(cell in ("", _NONE) for cell in column)
+
+
+def problems(report: SweepReport) -> dict[str, list[Row]]:
+    """The rows that cannot be used, by the reason."""
+    found: dict[str, list[Row]] = {}
+    for row in report.rows:
+        if row.problem is not None:
+            found.setdefault(row.problem, []).append(row)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """What one rule finds in several rows: the finding of the first of them stands for all."""
+
+    finding: Finding
+    rows: tuple[Row, ...]
+
+
+def alike(report: SweepReport, least: Severity = Severity.NOTE) -> tuple[Alike, ...]:
+    """The findings as bad as `least`, once a rule and severity, worst first."""
+    found: dict[tuple[int, str], tuple[Finding, list[Row]]] = {}
+    for row, told in report.usable:
+        for finding in told.findings:
+            if finding.severity.rank <= least.rank:
+                _, rows = found.setdefault((finding.severity.rank, finding.rule), (finding, []))
+                if row not in rows[-1:]:
+                    rows.append(row)
+    return tuple(Alike(finding, tuple(rows)) for _, (finding, rows) in sorted(found.items(), key=lambda pair: pair[0]))
+
+
+def among(report: SweepReport, rows: Sequence[Row]) -> str:
+    """Which rows these are, by what they have in common: `all`, `vLLM 0.25.1; tp 4, 8`, `3 of 8`."""
+    if len(rows) == len(report.rows):
+        return "all"
+    taken = {axis.name: tuple(dict.fromkeys(row.options[axis.name] for row in rows)) for axis in report.axes}
+    if math.prod(map(len, taken.values())) != len(rows):
+        return f"{len(rows):,} of {len(report.rows):,}, such as {named(rows[0].options)}"
+    told = [
+        f"{heading(axis.name)} {_span(taken[axis.name], axis.values)}"
+        for axis in report.axes
+        if len(taken[axis.name]) < len(axis.values)
+    ]
+    return "; ".join(told)
+
+
+def _span(taken: Sequence[str], values: Sequence[str]) -> str:
+    """Some of an axis's values: those in a row as `first to last`."""
+    start = values.index(taken[0])
+    if len(taken) > 2 and tuple(values[start : start + len(taken)]) == tuple(taken):
+        return f"{taken[0] or NOTHING} to {taken[-1] or NOTHING}"
+    return ", ".join(value or NOTHING for value in taken)
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """A figure of a row that can be drawn as a bar: `share` of the greatest, from 0 to 1, None without a figure."""
+
+    row: Row
+    share: float | None
+    text: str
+    starts: bool
+    """Whether vLLM starts, so that the figure is more than what it would be."""
+
+
+def meters(report: SweepReport) -> tuple[str, tuple[Meter, ...]] | None:
+    """A title, and the figure that compares the rows best: requests at once where they are as long in all rows, else
+    tokens, else what one request needs. Rows that cannot be used are left out; None where no row has a figure."""
+    usable = [row for row, _ in report.usable]
+    lengths = {row.values["max_model_len"] for row in usable if row.values["max_concurrency"] is not None}
+    if len(lengths) == 1:
+        name, title = "max_concurrency", f"Requests of {_told('max_model_len', lengths.pop())} tokens at once"
+    elif lengths:
+        name, title = "tokens", "Tokens in the cache of one GPU"
+    else:
+        name, title = "needed_bytes", "Bytes that one request of the greatest length needs"
+    figures = [figure for row in usable if isinstance(figure := row.values[name], int | float)]
+    most = max(figures, default=0)
+    return (title, tuple(_meter(row, found, name, most) for row, found in report.usable)) if most else None
+
+
+def _meter(row: Row, report: Report, name: str, most: float) -> Meter:
+    figure, error = row.values[name], report.plan.error
+    share, told = None, "unknown" if error is None else ""
+    if isinstance(figure, int | float):
+        share, told = figure / most, f"{_told(name, figure)}{' B' if name in _BYTES else ''}"
+    if error is not None:
+        told = "; ".join(filter(None, (told, f"stops at {error.stage}")))
+    return Meter(row, share, told, starts=error is None)
+
+
+def _told(name: str, value: Value) -> str:
+    if value is None or value == ():
+        return "none" if name in ("findings", "backends", "layer_dtypes") else _NONE
+    if isinstance(value, tuple):
+        return ", ".join(number(each) if isinstance(each, int) else each for each in value)
+    if name == "max_concurrency" and isinstance(value, float):
+        return f"{value:.2f}x"
+    return value if isinstance(value, str) else number(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What steps that change the same have in common: from where to where (`vLLM 0.25.1 -> 0.26.0`), in which other
+    combinations (`tp 4, 8`; empty without any), and the changes by what explains them."""
+
+    title: str
+    among: str
+    changes: Mapping[Explanation, Sequence[Change]]
+
+
+def alterations(report: SweepReport, steps: Iterable[Step]) -> tuple[Alteration, ...]:
+    """The steps that change something, those that change the same once."""
+    found: dict[object, list[Step]] = {}
+    for step in steps:
+        if step.changes:
+            ends = tuple(report.rows[at].options[step.option] for at in (step.before, step.after))
+            found.setdefault((step.option, ends, step.changes), []).append(step)
+    told = []
+    for equal in found.values():
+        step = equal[0]
+        old, new = (report.rows[at].options[step.option] or NOTHING for at in (step.before, step.after))
+        where = _beside([report.rows[each.before] for each in equal], step.option)
+        told.append(Alteration(f"{heading(step.option)} {old} -> {new}", where, _explained(step)))
+    return tuple(told)
+
+
+def _beside(rows: Sequence[Row], option: str) -> str:
+    """The values of all options but one in some rows: `gpu h200; tp 4, 8`."""
+    names = [name for name in rows[0].options if name != option]
+    taken = {name: tuple(dict.fromkeys(row.options[name] or NOTHING for row in rows)) for name in names}
+    if math.prod(map(len, taken.values())) == len(rows):
+        return "; ".join(f"{heading(name)} {', '.join(values)}" for name, values in taken.items())
+    return " | ".join(named({name: row.options[name] for name in names}) for row in rows)
+
+
+def quiet(steps: Iterable[Step]) -> int:
+    """How many steps change nothing."""
+    return sum(not step.changes and step.problem is None for step in steps)
+
+
+def _explained(step: Step) -> dict[Explanation, list[Change]]:
+    """The changes that are worth telling, by what explains them."""
+    found: dict[Explanation, list[Change]] = {}
+    stops = any(change.name == "outcome" for change in step.changes)
+    for change in step.changes:
+        if stops and (change.before in _UNKNOWN or change.after in _UNKNOWN) and change.name != "findings":
+            # Known on one side only, because start-up stops before it: the outcome says all.
+            continue
+        found.setdefault(change.explanation, []).append(change)
+    return found
+
+
+def difference(change: Change) -> str:
+    """`368,540 -> 291,658 (-20.9 %)`."""
+    unit = " B" if change.name in _BYTES else ""
+    told = f"{_told(change.name, change.before)} -> {_told(change.name, change.after)}{unit}"
+    before, after = change.before, change.after
+    if change.name in _PLAIN and isinstance(before, int | float) and isinstance(after, int | float) and before:
+        percent = f"{100 * (after - before) / before:+.1f}"
+        told += "" if percent.endswith("0.0") else f" ({percent} %)"
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One cause in words, its history entry, and where to read about it."""
+
+    text: str
+    entry: str | None = None
+    source: str | None = None
+
+    def __str__(self) -> str:
+        """`because since 0.26.0 … (ENTRY, vllm#47728)`."""
+        beside = ", ".join(filter(None, (self.entry, self.source)))
+        return f"{self.text} ({beside})" if beside else self.text
+
+
+def because(explanation: Explanation) -> list[Clause]:
+    """The causes in words."""
+    causes = explanation.causes
+    match explanation.explained:
+        case Explained.OPTION:
+            return []
+        case Explained.NOT:
+            return [Clause("not explained by one entry of the history, nor by all of them")]
+        case Explained.ALONE:
+            return [_clause("because" if at == 0 else "or", cause) for at, cause in enumerate(causes)]
+        case Explained.TOGETHER:
+            return [_clause("because" if at == 0 else "and", cause) for at, cause in enumerate(causes)]
+        case Explained.PARTLY:
+            rest = Clause("the rest is not explained by history entries")
+            return [*(_clause("in part because", cause) for cause in causes), rest]
+
+
+def _clause(lead: str, cause: Cause) -> Clause:
+    return Clause(f"{lead} {_when(cause)}{cause.summary}", cause.name, cause.reference or cause.where)
+
+
+def _when(cause: Cause) -> str:
+    """`since 0.26.0 `, `until 0.18.1 `, `from 0.20.2 to 0.24.0 `."""
+    if cause.since is not None and cause.until is not None:
+        return f"in {cause.since} " if cause.since == cause.until else f"from {cause.since} to {cause.until} "
+    if cause.since is not None:
+        return f"since {cause.since} "
+    return f"until {cause.until} " if cause.until is not None else ""
