@@ -23,6 +23,7 @@ from kvplan.engine import (
     parallel,
     state_blocks,
     strides,
+    tracing,
     views,
 )
 from kvplan.engine import capacity as sizing
@@ -305,6 +306,10 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
     exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     block_steps = _block_steps(progress)
+    layers, groups = _layer_plans(progress, exact), _groups(progress)
+    trace = tuple(progress.steps) + _block_trace(block_steps)
+    trace += tracing.layer_steps(layers, progress.specs, trace)
+    trace += tracing.capacity_steps(progress.capacity, groups, launch.release)
     return Plan(
         checkpoint=checkpoint,
         launch=launch,
@@ -312,15 +317,15 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         geometry=progress.geometry,
         settings=None if config is None else _settings(progress, config),
         skip=Skip(tokens=() if config is None else config.skip_tokens) if built is None else built.skip,
-        layers=_layer_plans(progress, exact),
+        layers=layers,
         shared=_shared(progress),
-        groups=_groups(progress),
+        groups=groups,
         block_size_steps=block_steps,
         backends=() if built is None else built.backends,
         capacity=progress.capacity,
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
-        trace=tuple(progress.steps) + _block_trace(block_steps),
+        trace=trace,
         exact=exact,
     )
 

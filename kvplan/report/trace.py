@@ -34,6 +34,7 @@ def check_question(plan: Plan, layer: int | None, value: str | None) -> None:
 
 
 def _is_about(name: str, asked: str) -> bool:
-    """Whether the dotted `name` is the one asked for, in full or by one of its parts (`backend`, `layer`)."""
+    """Whether the dotted `name` is the one asked for: in full, by one of its parts (`backend`, `layer`), or with
+    underscores for dots: `cache_dtype` is `cache.dtype` of the launch as well as `layer.cache_dtype`."""
     wanted = asked.lower().replace("-", "_")
-    return wanted == name or wanted in name.split(".")
+    return wanted in (name, name.replace(".", "_")) or wanted in name.split(".")

@@ -167,6 +167,15 @@ def test_gpt_oss_meets_a_bare_assertion() -> None:
     assert len(finding["message"]) > 60
 
 
+def test_why_finds_a_value_by_its_plain_name() -> None:
+    told = kvplan("why", "GLM-5.2-FP8", "--layer", "0", "--value", "cache_dtype")
+    assert told.exit_code == 0
+    assert re.findall(r"^  (\S+) = (\S+)", told.stdout, re.MULTILINE) == [
+        ("cache.dtype", "auto"),
+        ("layer.cache_dtype", "auto"),
+    ]
+
+
 def test_why_tells_only_about_the_layer_and_value_asked_for() -> None:
     result = kvplan(
         *("why", "GLM-5.2-FP8", "--kv-cache-dtype", "fp8", "--skip-layers", "0,1", "--offline"),
