@@ -20,11 +20,15 @@ def layer_steps(layers: Sequence[LayerPlan], specs: Mapping[str, LayerSpec], tol
     """How each layer's page comes about, from the spec it asked for; layers with equal links share them. `told` is the
     trace so far."""
     reached = {index for step in told if step.value == "layer.cache_dtype" for index in step.layers}
-    shared: dict[Step, list[int]] = {}
+    alike: dict[tuple[object, ...], list[LayerPlan]] = {}
     for layer in layers:
-        for step in _one_layer(layer, specs[layer.name], inherits=layer.index not in reached):
-            shared.setdefault(step, []).append(layer.index)
-    return tuple(replace(step, layers=tuple(indices)) for step, indices in shared.items())
+        asked, got = specs[layer.name], (layer.block_size, layer.page_bytes)
+        alike.setdefault((asked, layer.role, layer.cache_dtype, got, layer.index in reached), []).append(layer)
+    shared: dict[Step, list[int]] = {}
+    for (*_, dtype_told), members in alike.items():
+        for step in _one_layer(members[0], specs[members[0].name], inherits=not dtype_told):
+            shared.setdefault(step, []).extend(layer.index for layer in members)
+    return tuple(replace(step, layers=tuple(sorted(indices))) for step, indices in shared.items())
 
 
 def _one_layer(layer: LayerPlan, spec: LayerSpec, *, inherits: bool) -> Iterator[Step]:
