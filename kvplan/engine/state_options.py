@@ -151,22 +151,25 @@ def _default_block(release: Release, user_block_size: int | None) -> int | None:
 
 def _recurrent_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, steps: list[Step]) -> str:
     asked = str(given.value(launch, "mamba_ssm_cache_dtype") or "auto")
-    if asked != "auto":
-        return asked
-    hooked = state_hooks.recurrent_dtype(checkpoint, geometry.architecture, launch.release)
-    if hooked is None:
-        return asked
+    hooked = None
+    if asked == "auto":
+        hooked = state_hooks.recurrent_dtype(checkpoint, geometry.architecture, launch.release)
+    dtype = asked if hooked is None else hooked.dtype
+    if hooked is not None:
+        cause = hooked.cause
+    else:
+        cause = "auto: the layer class takes the dtype it is written for" if asked == "auto" else "as asked"
     steps.append(
         Step(
             Stage.OPTIONS,
             "cache.mamba_ssm_cache_dtype",
-            hooked.dtype,
-            hooked.cause,
+            dtype,
+            cause,
             option="--mamba-ssm-cache-dtype",
-            behaviour=hooked.behaviour,
+            behaviour=None if hooked is None else hooked.behaviour,
         )
     )
-    return hooked.dtype
+    return dtype
 
 
 def _backend(launch: Launch) -> str:
