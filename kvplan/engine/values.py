@@ -220,8 +220,13 @@ class Capacity:
     unused_bytes: int = 0
     """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""
     estimate: MemoryEstimate | None = None
-    """How `available_bytes` was estimated; None where it is the operator's figure or not known. What follows from an
-    estimate is on the high side: blocks, tokens, concurrency, longest request."""
+    """What the GPU can give; None where the operator gave the figure, or named no GPU."""
+
+    @property
+    def estimated(self) -> bool:
+        """Whether `available_bytes` is an estimate, on the high side, and with it all that follows from it: blocks,
+        tokens, concurrency, longest request."""
+        return self.estimate is not None and self.available_bytes is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,7 +282,7 @@ def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
     book = textbook(plan)
     return {
         "available_bytes": capacity.available_bytes,
-        "estimated": capacity.estimate is not None and capacity.available_bytes is not None,
+        "estimated": capacity.estimated,
         "estimate": None if capacity.estimate is None else _estimate(capacity.estimate),
         "bytes_per_block": capacity.bytes_per_block,
         "num_blocks": capacity.num_blocks,

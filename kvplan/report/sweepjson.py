@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kvplan.engine.values import Plan
 from kvplan.report.canvas import Canvas
 from kvplan.report.sweepvalues import Cause, Change, Row, Step, SweepReport
 
@@ -37,12 +38,17 @@ def _row(row: Row) -> JsonObject:
         "model": None if plan is None else plan.checkpoint.name,
         "release": None if plan is None else plan.release.name,
         "gpu": None if plan is None else plan.launch.hardware.name,
-        "available_bytes": None if plan is None else plan.launch.available_kv_memory,
+        "available_bytes": None if plan is None else _available(plan),
+        "estimated": plan is not None and plan.capacity is not None and plan.capacity.estimated,
         "verdict": None if row.report is None else str(row.report.verdict),
         "problem": row.problem,
         "exact": None if plan is None else plan.exact,
         "values": None if plan is None else dict(row.values),
     }
+
+
+def _available(plan: Plan) -> int | None:
+    return plan.launch.available_kv_memory if plan.capacity is None else plan.capacity.available_bytes
 
 
 def _step(step: Step) -> JsonObject:

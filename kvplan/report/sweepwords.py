@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kvplan.engine.values import Plan
 from kvplan.report.sweepvalues import Cause, Change, Explained, Explanation, Row, Step, SweepReport, Value
 from kvplan.report.values import Report
 from kvplan.report.words import counted, number, size
@@ -76,9 +77,19 @@ def circumstances(report: SweepReport) -> str:
         if "--gpu" not in varied:
             told.append(f"{launch.hardware.name}{', assumed' if launch.hardware.assumed else ''}")
         if "--available-kv-memory" not in varied:
-            memory = launch.available_kv_memory
-            told.append("memory for the cache unknown" if memory is None else f"{size(memory)} for the cache of a GPU")
+            told.append(_memory(found.plan))
     return "; ".join(told)
+
+
+def _memory(plan: Plan) -> str:
+    memory, capacity = plan.launch.available_kv_memory, plan.capacity
+    if memory is not None:
+        return f"{size(memory)} for the cache of a GPU"
+    if capacity is None or capacity.available_bytes is None:
+        return "memory for the cache unknown"
+    if capacity.estimate is None:
+        return f"{size(capacity.available_bytes)} for the cache of a GPU"
+    return "memory for the cache estimated: tokens, concurrency and longest request are upper bounds"
 
 
 def heading(axis: str) -> str:

@@ -82,7 +82,7 @@ def test_without_weights_only_what_exceeds_the_gpu_is_refused() -> None:
     refused = kvplan.check("vllm serve meta-llama/Llama-3.3-70B-Instruct -tp 1", gpu="l4")
     (finding,) = refused.errors
     assert finding.rule == "KV602"
-    assert "l4 (compute capability 8.9) has at most 20.69 GiB for the cache, before weights" in finding.message
+    assert "l4 (compute capability 8.9) has at most 20.69 GiB for the cache even without weights" in finding.message
     assert refused.plan.capacity is not None
     assert refused.plan.capacity.num_blocks is None
     accepted = kvplan.check("vllm serve meta-llama/Llama-3.3-70B-Instruct --max-model-len 8192", gpu="l4")

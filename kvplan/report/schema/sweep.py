@@ -53,6 +53,8 @@ class Row(Part):
     release: str | None
     gpu: str | None
     available_bytes: int | None
+    estimated: bool
+    """Whether `available_bytes` is an estimate, on the high side, and with it all that follows from it."""
     verdict: Literal["ok", "note", "warning", "error"] | None
     problem: str | None
     """Why kvplan cannot use this combination."""

@@ -38,8 +38,8 @@ def _room(plan: Plan, available: int) -> str:
     estimate = None if plan.capacity is None else plan.capacity.estimate
     if estimate is None:
         return f"{words.gib(available)} is available"
-    taken = "before weights" if estimate.weight_bytes is None else "after weights"
-    return f"{words.gpu_name(plan)} has at most {words.gib(available)} for the cache, {taken}, activations and graphs"
+    weights = "even without weights" if estimate.weight_bytes is None else "once the weights are loaded"
+    return f"{words.gpu_name(plan)} has at most {words.gib(available)} for the cache {weights}"
 
 
 def _bytes(plan: Plan, error: StartupError, name: str) -> int | None:

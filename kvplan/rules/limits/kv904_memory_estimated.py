@@ -15,7 +15,7 @@ CODE = "KV904"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     capacity = plan.capacity
-    if capacity is None or not capacity.available_bytes or capacity.estimate is None:
+    if capacity is None or capacity.estimate is None or not capacity.available_bytes:
         return
     estimate = capacity.estimate
     weights = words.gib(estimate.weight_bytes or 0)
