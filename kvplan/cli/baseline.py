@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from kvplan.errors import InputError
 from kvplan.launch.globs import absolute, relative
 from kvplan.report.scanvalues import ScanReport
-from kvplan.rules.suppression import Known, Origin, fingerprint
+from kvplan.rules.suppression import Known, Origin, Stale, fingerprint
 from kvplan.rules.values import Finding
 
 SCHEMA_ID = "kvplan-baseline/1"
@@ -47,13 +47,12 @@ class Baseline:
         counts = Counter({row.fingerprint: row.count for row in self.rows})
         return Known(counts, self.file, lambda file: seen_from(self.base, file))
 
-    def stale(self, known: Known, paths: Iterable[str], rules: frozenset[str]) -> tuple[tuple[Row, int], ...]:
-        """The rows of which fewer findings were met, and how many are missing: among what the scan of `paths` with
-        `rules` would have met."""
+    def stale(self, known: Known, paths: Iterable[str], rules: Collection[str]) -> tuple[Stale, ...]:
+        """The rows of which fewer findings were met: among what the scan of `paths` with `rules` would have met."""
         given = tuple(paths)
         scanned = tuple(absolute(path) for path in given)
         return tuple(
-            (row, row.count - known.met[row.fingerprint])
+            _stale(row, row.count - known.met[row.fingerprint], self.file)
             for row in self.rows
             if known.met[row.fingerprint] < row.count
             and row.rule in rules
@@ -61,6 +60,13 @@ class Baseline:
                 "-" in given if row.file == STDIN else any(map(absolute(self.base / row.file).is_relative_to, scanned))
             )
         )
+
+
+def _stale(row: Row, missing: int, file: str) -> Stale:
+    number = f"{missing} × " if missing > 1 else ""
+    launch = f" ({row.launch})" if row.launch else ""
+    text = f"{number}{row.rule} in {row.file}{launch} is not found any more: --write-baseline writes it anew"
+    return Stale(row.rule, file, text)
 
 
 STDIN = "<stdin>"
@@ -77,14 +83,12 @@ def write(report: ScanReport, file: str) -> int:
     base = absolute(file).parent
     rows: dict[str, dict[str, Any]] = {}
     total = 0
-    for launch in report.launches:
-        origin = launch.origin
-        name = seen_from(base, launch.found.location.file)
-        for finding in launch.report.findings:
-            total += 1
-            key = fingerprint(finding, origin, name)
-            row = rows.setdefault(key, _row(key, finding, origin, name))
-            row["count"] += 1
+    for finding, origin in counting(report):
+        total += 1
+        name = seen_from(base, origin.location.file if origin.location else "")
+        key = fingerprint(finding, origin, name)
+        row = rows.setdefault(key, _row(key, finding, origin, name))
+        row["count"] += 1
     ordered = sorted(rows.values(), key=lambda row: (row["file"], row["rule"], row["launch"], row["fingerprint"]))
     text = json.dumps({"schema": SCHEMA_ID, "findings": ordered}, indent=2, ensure_ascii=False) + "\n"
     try:
@@ -93,6 +97,13 @@ def write(report: ScanReport, file: str) -> int:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"--write-baseline {file}: cannot be written: {reason}") from error
     return total
+
+
+def counting(report: ScanReport) -> Iterator[tuple[Finding, Origin]]:
+    """The findings of a scan that count, what could not be followed among them."""
+    for launch in report.launches:
+        yield from ((finding, launch.origin) for finding in launch.report.findings)
+    yield from ((lost.finding, lost.origin) for lost in report.unreadable)
 
 
 def _row(key: str, finding: Finding, origin: Origin, file: str) -> dict[str, Any]:

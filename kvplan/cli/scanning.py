@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kvplan.checkpoint.additions import Additions
+from kvplan.cli.baseline import Baseline, counting
 from kvplan.errors import InputError
 from kvplan.launch.found import FoundLaunch, Unreadable
-from kvplan.launch.globs import Globs
+from kvplan.launch.globs import Globs, absolute
 from kvplan.launch.passages import Passage
 from kvplan.launch.resolving import Answers, resolved
 from kvplan.launch.scanning import (
+    STDIN,
     FileResult,
     candidates,
     config_maps,
@@ -30,11 +32,25 @@ from kvplan.launch.scanning import (
     read,
 )
 from kvplan.launch.values import Remark
-from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
 from kvplan.report.values import make, without
+from kvplan.rules import chosen, rules
 from kvplan.rules.comments import Unusable, comments
+from kvplan.rules.limits import kv911_suppression_unusable as kv911
 from kvplan.rules.limits.kv911_suppression_unusable import REMARK
-from kvplan.rules.suppression import Comment, Entry, Judge, Known, by_comments, by_entries, divide
+from kvplan.rules.limits.kv912_launch_not_followed import CODE as NOT_FOLLOWED
+from kvplan.rules.suppression import (
+    Comment,
+    Entry,
+    Judge,
+    Stale,
+    by_comments,
+    by_entries,
+    divide,
+    stale_comments,
+    stale_entries,
+    verdict,
+)
 from kvplan.rules.values import Severity
 
 if TYPE_CHECKING:
@@ -63,8 +79,14 @@ class Question:
     """Whether comments and entries suppress findings."""
     entries: tuple[Entry, ...] = ()
     """What the settings file suppresses."""
-    known: Known | None = None
-    """What a baseline suppresses."""
+    baseline: Baseline | None = None
+    """The findings that do not count because they are known."""
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The codes of the rules that speak."""
+        wanted = chosen(self.select) if self.select else frozenset(rule.code for rule in rules())
+        return wanted - chosen(self.ignore) | {NOT_FOLLOWED}
 
     def wants(self, file: str) -> bool:
         """Whether a file is looked at."""
@@ -85,6 +107,8 @@ class Checker:
     """Models that cannot be read, and why: each is asked for once."""
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     """The comments of the files read so far that suppress findings."""
+    unusable: list[Stale] = field(default_factory=list)
+    """Comments that are no use, of files without a launch that they could be told with."""
 
     def check(self, result: FileResult, unusable: Sequence[Unusable] = ()) -> list[ScannedLaunch | Unreadable]:
         """What comes of everything that one file holds, and of its comments that are no use."""
@@ -100,6 +124,8 @@ class Checker:
                 continue
             launch = replace(launch, remarks=(*launch.remarks, *remarks.get(id(found), ())))
             told.append(self._checked(found, launch))
+        if not any(isinstance(one, ScannedLaunch) for one in told):
+            self.unusable += [_useless(comment) for comment in unusable]
         return told
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
@@ -147,6 +173,11 @@ class Checker:
             return str(error)
 
 
+def _useless(comment: Unusable) -> Stale:
+    where = f"{comment.place.file}:{comment.place.line}"
+    return Stale(kv911.CODE, where, f"the comment suppresses nothing: {comment.reason}")
+
+
 def _remarks(result: FileResult, unusable: Sequence[Unusable]) -> dict[int, list[Remark]]:
     """Comments that are no use, told with the first launch that stands behind them in their file, or the last."""
     told: dict[int, list[Remark]] = {}
@@ -191,18 +222,36 @@ def scan(
         told += checked(checker, candidate, stdin, maps)
         if progress is not None:
             progress(files, len(told))
-    return report_of([_judged(one, checker) for one in with_pairs(_once(told), question)], files)
+    severity = question.severities.get(NOT_FOLLOWED, Severity.WARNING)
+    report = report_of(with_pairs(_once(told), question), files, severity)
+    return judged(report, checker) if question.suppressing else report
 
 
-def _judged(one: ScannedLaunch | Unreadable, checker: Checker) -> ScannedLaunch | Unreadable:
-    """A launch without the findings that comments, settings and baseline suppress, in this order."""
-    question = checker.question
-    if isinstance(one, Unreadable) or not question.suppressing:
-        return one
-    judges: list[Judge] = [by_comments(checker.comments), by_entries(question.entries, date.today())]
-    if question.known is not None:
-        judges.append(question.known.judge)
-    return replace(one, report=without(one.report, *divide(one.report.findings, one.origin, judges)))
+def judged(report: ScanReport, checker: Checker) -> ScanReport:
+    """The report without the findings that comments, settings and baseline suppress, in this order, and with those
+    of the three that suppress nothing."""
+    question, today = checker.question, date.today()
+    judges: list[Judge] = [by_comments(checker.comments), by_entries(question.entries, today)]
+    baseline = question.baseline
+    known = None if baseline is None else baseline.known()
+    if known is not None:
+        judges.append(known.judge)
+    launches = tuple(
+        replace(one, report=without(one.report, *divide(one.report.findings, one.origin, judges)))
+        for one in report.launches
+    )
+    lost = tuple(replace(one, suppressed=verdict(one.finding, one.origin, judges)) for one in report.lost)
+    findings = tuple(counting(report))
+    comments = [comment for each in checker.comments.values() for comment in each]
+    paths = [path for path in question.paths if path != STDIN]
+    stale = [
+        *(one for one in checker.unusable if one.rule in question.rules),
+        *stale_comments(comments, findings, question.rules),
+        *stale_entries(question.entries, findings, question.rules, [absolute(path) for path in paths], today),
+    ]
+    if baseline is not None and known is not None:
+        stale += baseline.stale(known, question.paths, question.rules)
+    return ScanReport(launches, lost, report.files, tuple(stale))
 
 
 def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
@@ -253,11 +302,11 @@ def checked(
     return checker.check(launches(text, checker.question.answers, beside), unusable)
 
 
-def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int) -> ScanReport:
-    """The report over all files."""
+def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int, severity: Severity) -> ScanReport:
+    """The report over all files; `severity` is that of what could not be followed."""
     return ScanReport(
         tuple(one for one in told if isinstance(one, ScannedLaunch)),
-        tuple(one for one in told if isinstance(one, Unreadable)),
+        tuple(Lost(one, severity) for one in told if isinstance(one, Unreadable)),
         files,
     )
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from kvplan.checkpoint.additions import Additions
 from kvplan.cli.tables import Table
 from kvplan.errors import InputError
-from kvplan.launch.globs import Globs, any_of
+from kvplan.launch.globs import Globs, any_of, fixed
 from kvplan.rules.suppression import Entry
 from kvplan.rules.values import Severity
 
@@ -149,7 +149,15 @@ def _entry(table: Table, base: Path) -> Entry:
     except InputError as error:
         raise table.problem("path", str(error)) from None
     where = f"{table.file}: {table.where.rstrip('.')}"
-    return Entry(rule=code, reason=reason, where=where, path=globs, model=model or None, expires=table.day("expires"))
+    return Entry(
+        rule=code,
+        reason=reason,
+        where=where,
+        root=base.joinpath(*fixed(path or "")),
+        path=globs,
+        model=model or None,
+        expires=table.day("expires"),
+    )
 
 
 def _globs(table: Table, key: str, base: Path) -> Globs | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 from kvplan.errors import InputError
@@ -53,6 +54,15 @@ def any_of(base: Path, patterns: Sequence[str]) -> Globs:
         except re.error as error:
             raise InputError(f"{pattern[:80]!r} is not a pattern for paths: {error}") from None
     return Globs(absolute(base), tuple(patterns))
+
+
+def fixed(pattern: str) -> tuple[str, ...]:
+    """The names at the beginning of a pattern below which all lies that it can mean: `deploy` of `deploy/*/x.yaml`;
+    none for a pattern that means files wherever they are."""
+    wanted = pattern.replace("\\", "/").removeprefix("./")
+    if "/" not in wanted.rstrip("/"):
+        return ()
+    return tuple(takewhile(lambda name: not re.search(r"[*?\[]", name), wanted.rstrip("/").split("/")))
 
 
 _PIECES = re.compile(r"\*\*/|\*\*|\*|\?|\[[^\]/]+\]|[^*?\[]+|\[")

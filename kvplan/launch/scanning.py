@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
+from kvplan.errors import InputError
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.resolving import Answers
@@ -50,7 +51,8 @@ class FileResult:
 def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unreadable]:
     """The files to read, by the name that reports call them, in a stable order; None as path is standard input.
 
-    Directories are walked in the order of names; links are followed once.
+    Directories are walked in the order of names; links are followed once. Raises InputError for a path that does not
+    exist.
     """
     for path in paths:
         if path == STDIN:
@@ -58,6 +60,8 @@ def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unrea
             continue
         try:
             mode = Path(path).stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            raise InputError(f"{path}: there is no such file or directory") from None
         except (OSError, ValueError) as error:
             yield Unreadable(path, _reason(error))
             continue
@@ -81,7 +85,7 @@ def _walk(directory: str, above: list[tuple[int, int]]) -> Iterator[tuple[str, P
         yield Unreadable(directory, "a link to a directory above it")
         return
     for entry in entries:
-        name = entry.path.removeprefix("./")
+        name = entry.path.removeprefix(f".{os.sep}")
         try:
             if entry.is_dir():
                 if entry.name not in _SKIPPED:

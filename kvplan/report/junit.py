@@ -24,7 +24,7 @@ def render(report: Reported, _canvas: Canvas | None = None, fail_on: Severity = 
     told = outcomes.everything(launches)
     for launch in launches:
         document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
-    if lost := outcomes.lost(report):
+    if lost := outcomes.all_lost(report):
         document.add_testsuite(_lost(lost, fail_on))
     document.update_statistics()
     root = ElementTree.fromstring(document.tostring())
@@ -80,7 +80,12 @@ def _lost(lost: Sequence[Lost], fail_on: Severity) -> TestSuite:
         seen[name] += 1
         case = TestCase(name if seen[name] == 1 else f"{name} ({seen[name]})", "not checked")
         reason = printable(one.reason)
-        fails = one.severity.rank <= fail_on.rank
-        case.result = [Error(reason, str(one.severity)) if fails else Skipped(reason)]
+        if one.suppressed is not None:
+            case.result = [Skipped(printable(outcomes.reason(one.suppressed)))]
+            case.system_out = reason
+        elif one.severity.rank <= fail_on.rank:
+            case.result = [Error(reason, str(one.severity))]
+        else:
+            case.result = [Skipped(reason)]
         suite.add_testcase(case)
     return suite

@@ -45,6 +45,7 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
     yield from _findings(outcomes.everything(launches), placed=True)
     lost = [(escaped(one.name), escaped(one.reason)) for one in outcomes.lost(report)]
     yield from tables(("not checked", "why"), lost)
+    yield from tables(("not checked, and let be", "why"), [tuple(map(escaped, row)) for row in outcomes.let_be(report)])
     for launch in launches:
         inner = "\n\n".join([*_head(launch.report), *_figures(launch.report.plan)])
         yield f"<details><summary>{in_html(launch.label)}</summary>\n\n{inner}\n\n</details>"

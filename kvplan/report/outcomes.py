@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kvplan.launch.values import Location
+from kvplan.report import scanvalues
 from kvplan.report.places import is_file, relative
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.sweepvalues import SweepReport
@@ -84,6 +85,8 @@ class Lost:
     location: Location | None = None
     """Where it stands; of a file as a whole its beginning."""
     combination: Mapping[str, str] = field(default_factory=dict)
+    suppressed: Suppressed | None = None
+    """Why it does not count, where somebody let it be."""
 
     @property
     def place(self) -> Location | None:
@@ -122,7 +125,12 @@ def _served(report: Report) -> str:
 
 
 def lost(report: Reported) -> tuple[Lost, ...]:
-    """What a scan could not follow, and the combinations of a sweep that cannot be used."""
+    """What a scan could not follow, and the combinations of a sweep that cannot be used: those that count."""
+    return tuple(one for one in all_lost(report) if one.suppressed is None)
+
+
+def all_lost(report: Reported) -> tuple[Lost, ...]:
+    """The same with those that were let be."""
     if isinstance(report, Report):
         return ()
     if isinstance(report, SweepReport):
@@ -132,16 +140,19 @@ def lost(report: Reported) -> tuple[Lost, ...]:
             for row in report.rows
             if row.problem is not None
         )
-    return tuple(
-        Lost(
-            relative(one.file) + ("" if one.location is None else f":{one.location.line}"),
-            one.reason,
-            Severity.WARNING,
-            one.file,
-            ("unreadable", relative(one.file), one.reason),
-            one.location or Location(one.file, 1, 1),
-        )
-        for one in report.unreadable
+    return tuple(map(_not_followed, report.lost))
+
+
+def _not_followed(one: scanvalues.Lost) -> Lost:
+    file, place, reason = one.unreadable.file, one.unreadable.location, one.unreadable.reason
+    return Lost(
+        relative(file) + ("" if place is None else f":{place.line}"),
+        reason,
+        one.severity,
+        file,
+        ("unreadable", relative(file), reason),
+        place or Location(file, 1, 1),
+        suppressed=one.suppressed,
     )
 
 
@@ -194,7 +205,7 @@ def sum_of(report: Reported) -> str:
         told += f" in {counted(report.files, 'file')}"
     told += f", {parts or 'no findings'}"
     told += f"; {missing:,} {'cannot be used' if is_sweep else 'could not be followed'}" if missing else ""
-    suppressed = sum(len(one.report.suppressed) for one in launches)
+    suppressed = len(all_lost(report)) - missing + sum(len(one.report.suppressed) for one in launches)
     return f"{told}; {suppressed:,} suppressed" if suppressed else told
 
 
@@ -213,6 +224,11 @@ def details(told: Told) -> list[tuple[str, str]]:
     if told.suppressed is not None:
         rows.append(("let be", reason(told.suppressed)))
     return rows
+
+
+def let_be(report: Reported) -> tuple[tuple[str, str], ...]:
+    """What could not be followed and was let be: what, and why."""
+    return tuple((one.name, reason(one.suppressed)) for one in all_lost(report) if one.suppressed is not None)
 
 
 def reason(suppressed: Suppressed) -> str:

@@ -38,7 +38,7 @@ def to_dict(report: Reported) -> JsonObject:
     told = outcomes.everything(outcomes.outcomes(report))
     rules = [get(code) for code in sorted({one.finding.rule for one in told})]
     index = {rule.code: position for position, rule in enumerate(rules)}
-    lost = outcomes.lost(report)
+    lost = outcomes.all_lost(report)
     driver: JsonObject = {"name": "kvplan", "version": __version__, "rules": [_rule(rule) for rule in rules]}
     if lost:
         driver["notifications"] = [
@@ -145,8 +145,8 @@ def _physical(place: Location) -> JsonObject:
 def _notification(lost: Lost) -> JsonObject:
     told: JsonObject = {
         "descriptor": {"id": _UNREADABLE, "index": 0},
-        "level": str(lost.severity),
-        "message": {"text": lost.text},
+        "level": "none" if lost.suppressed else str(lost.severity),
+        "message": {"text": f"{lost.text} ({outcomes.reason(lost.suppressed)})" if lost.suppressed else lost.text},
     }
     if lost.combination:
         told["properties"] = _combination(lost.combination)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
-from kvplan.launch.found import Unreadable
 from kvplan.launch.values import Location
 from kvplan.report import jsonreport
 from kvplan.report.canvas import Canvas
-from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
+from kvplan.rules.limits import kv912_launch_not_followed
 
 SCHEMA_ID = "kvplan-scan/1"
 
@@ -27,7 +28,9 @@ def to_dict(report: ScanReport) -> JsonObject:
     return {
         "schema": SCHEMA_ID,
         "launches": [launch_dict(launch) for launch in report.launches],
-        "unreadable": [unreadable_dict(unreadable) for unreadable in report.unreadable],
+        "unreadable": [lost_dict(lost) for lost in report.unreadable],
+        "suppressed_unreadable": [suppressed_dict(lost) for lost in report.lost if lost.suppressed],
+        "stale": [asdict(one) for one in report.stale],
         "files": report.files,
         "suppressed_count": report.suppressed,
         "verdict": str(report.verdict),
@@ -38,7 +41,11 @@ def _lines(report: ScanReport) -> Iterator[str]:
     yield f'{{"schema": "{SCHEMA_ID}",\n "launches": ['
     yield ",".join(f"\n  {_text(launch_dict(launch))}" for launch in report.launches)
     yield '],\n "unreadable": ['
-    yield ",".join(f"\n  {_text(unreadable_dict(unreadable))}" for unreadable in report.unreadable)
+    yield ",".join(f"\n  {_text(lost_dict(lost))}" for lost in report.unreadable)
+    yield '],\n "suppressed_unreadable": ['
+    yield ",".join(f"\n  {_text(suppressed_dict(lost))}" for lost in report.lost if lost.suppressed)
+    yield '],\n "stale": ['
+    yield ",".join(f"\n  {_text(asdict(one))}" for one in report.stale)
     yield f'],\n "files": {report.files},\n "suppressed_count": {report.suppressed},\n'
     yield f' "verdict": "{report.verdict}"}}\n'
 
@@ -71,14 +78,23 @@ def launch_dict(launch: ScannedLaunch) -> JsonObject:
     }
 
 
-def unreadable_dict(unreadable: Unreadable) -> JsonObject:
+def lost_dict(lost: Lost) -> JsonObject:
     """What could not be followed, and why."""
-    place = unreadable.location
+    place = lost.unreadable.location
     return {
-        "file": unreadable.file,
+        "file": lost.unreadable.file,
         "location": None if place is None else _location(place),
-        "reason": unreadable.reason,
+        "reason": lost.unreadable.reason,
+        "rule": kv912_launch_not_followed.CODE,
+        "severity": str(lost.severity),
     }
+
+
+def suppressed_dict(lost: Lost) -> JsonObject:
+    """The same of something that was let be, and why it was."""
+    gone = lost.suppressed
+    why = None if gone is None else {"reason": gone.reason, "by": gone.by, "where": gone.where}
+    return {**lost_dict(lost), "suppressed": why}
 
 
 def _location(place: Location) -> JsonObject:

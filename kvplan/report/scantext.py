@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from kvplan.launch.found import Unreadable
 from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
-from kvplan.report.scanvalues import ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
 from kvplan.report.text import finding_block, head
 from kvplan.report.words import counted, listed
+from kvplan.rules.limits import kv912_launch_not_followed
 from kvplan.rules.values import Finding, Severity
 
 
@@ -26,9 +26,10 @@ def render(report: ScanReport, canvas: Canvas) -> str:
         finding_block(page, replace(finding, message=f"({counted(count, 'launch', 'launches')}) {finding.message}"))
     if shared:
         page.gap()
-    for unreadable in report.unreadable:
-        _unreadable(page, unreadable)
+    for lost in report.unreadable:
+        _lost(page, lost)
     if report.unreadable:
+        page.line(f"More about what could not be followed: kvplan explain {kv912_launch_not_followed.CODE}")
         page.gap()
     page.line((f"{report.verdict}:", str(report.verdict)), (_sum(report), "bold"))
     return page.text()
@@ -67,10 +68,10 @@ def _without_own_place(finding: Finding, launch: ScannedLaunch) -> Finding:
     return replace(finding, location=None) if finding.location == launch.found.location else finding
 
 
-def _unreadable(page: Page, unreadable: Unreadable) -> None:
-    place = unreadable.location
-    where = unreadable.file if place is None else f"{place.file}:{place.line}:{place.column}"
-    page.line(("unreadable:", "warning"), f"{where}: {unreadable.reason}", hanging=GAP)
+def _lost(page: Page, lost: Lost) -> None:
+    place = lost.unreadable.location
+    where = lost.unreadable.file if place is None else f"{place.file}:{place.line}:{place.column}"
+    page.line(("unreadable:", str(lost.severity)), f"{where}: {lost.unreadable.reason}", hanging=GAP)
 
 
 def _sum(report: ScanReport) -> str:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.values import Location
 from kvplan.report.values import Report, Verdict
-from kvplan.rules.suppression import Origin
-from kvplan.rules.values import Severity
+from kvplan.rules.limits.kv912_launch_not_followed import CODE
+from kvplan.rules.suppression import Origin, Stale, Suppressed
+from kvplan.rules.values import Finding, Severity
 
 _ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
 
@@ -42,20 +44,48 @@ class ScannedLaunch:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """A launch or file that could not be followed, as a finding that may be let be."""
+
+    unreadable: Unreadable
+    severity: Severity = Severity.WARNING
+    suppressed: Suppressed | None = None
+    """Why it does not count."""
+
+    @property
+    def finding(self) -> Finding:
+        """The finding, of a file as a whole on its line 0."""
+        place = self.unreadable.location or Location(self.unreadable.file, 0, 0)
+        return Finding(rule=CODE, severity=self.severity, message=self.unreadable.reason, location=place)
+
+    @property
+    def origin(self) -> Origin:
+        """The launch, of which only the place is known."""
+        return Origin(model="", name="", location=self.finding.location)
+
+
+@dataclass(frozen=True, slots=True)
 class ScanReport:
     """Everything that a scan found, in the order of the files."""
 
     launches: tuple[ScannedLaunch, ...]
-    unreadable: tuple[Unreadable, ...]
+    lost: tuple[Lost, ...]
+    """What could not be followed, that which was let be included."""
     files: int
     """Files that were looked through."""
+    stale: tuple[Stale, ...] = ()
+    """What is to suppress findings and does not."""
+
+    @property
+    def unreadable(self) -> tuple[Lost, ...]:
+        """What could not be followed, and counts."""
+        return tuple(one for one in self.lost if one.suppressed is None)
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict; what could not be followed is at least a warning."""
+        """The worst verdict; what could not be followed is a warning, unless the operator says otherwise."""
         verdicts = [launch.report.verdict for launch in self.launches]
-        if self.unreadable:
-            verdicts.append(Verdict.WARNING)
+        verdicts += [Verdict(one.severity.value) for one in self.unreadable]
         return max(verdicts, key=_ORDER.index, default=Verdict.OK)
 
     def count(self, severity: Severity) -> int:
@@ -65,4 +95,5 @@ class ScanReport:
     @property
     def suppressed(self) -> int:
         """The findings that were let be with a reason, over all launches."""
-        return sum(len(launch.report.suppressed) for launch in self.launches)
+        gone = len(self.lost) - len(self.unreadable)
+        return gone + sum(len(launch.report.suppressed) for launch in self.launches)

@@ -42,6 +42,8 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
     yield f"<h1>{badge(str(report.verdict))} {text(outcomes.sum_of(report))}</h1>"
     if lost := outcomes.lost(report):
         yield f"<h2>Not checked</h2>\n{pairs((one.name, text(one.reason)) for one in lost)}"
+    if gone := outcomes.let_be(report):
+        yield f"<h2>Not checked, and let be</h2>\n{pairs((name, text(why)) for name, why in gone)}"
     told = outcomes.everything(launches)
     for launch in launches:
         verdict = str(launch.report.verdict)

@@ -63,6 +63,7 @@ from kvplan.rules.limits import (
     kv908_value_not_known,
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
+    kv912_launch_not_followed,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -184,4 +185,5 @@ RULES: tuple[Rule, ...] = (
     kv908_value_not_known.RULE,
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
+    kv912_launch_not_followed.RULE,
 )

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from kvplan.launch.globs import Globs
 from kvplan.launch.values import Location
@@ -28,6 +29,17 @@ class Suppressed:
     """`comment`, `settings` or `baseline`."""
     where: str
     """The place of the comment, the entry or the baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """Something that is to suppress findings of a rule, and of which there are none any more."""
+
+    rule: str
+    where: str
+    """The place of the comment, the entry or the baseline."""
+    text: str
+    """What is stale about it, and what to do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +67,18 @@ def divide(
     kept: list[Finding] = []
     gone: list[Suppressed] = []
     for finding in findings:
-        reasons = (judge(finding, origin) for judge in judges)
-        suppressed = next((reason for reason in reasons if reason is not None), None)
+        suppressed = verdict(finding, origin, judges)
         if suppressed is None:
             kept.append(finding)
         else:
             gone.append(suppressed)
     return tuple(kept), tuple(gone)
+
+
+def verdict(finding: Finding, origin: Origin, judges: Iterable[Judge]) -> Suppressed | None:
+    """What the first judge says who takes the finding out; None where it counts."""
+    reasons = (judge(finding, origin) for judge in judges)
+    return next((reason for reason in reasons if reason is not None), None)
 
 
 def dismisses_failure(gone: Iterable[Suppressed]) -> bool:
@@ -80,20 +97,28 @@ class Comment:
     codes: frozenset[str]
     reason: str
 
+    @property
+    def where(self) -> str:
+        """`deploy.yaml:12`."""
+        return f"{self.place.file}:{self.place.line}"
+
     def covers(self, place: Location | None) -> bool:
-        """Whether it is about a place."""
-        return place is not None and place.file == self.place.file and place.line in self.lines
+        """Whether it is about a place; about line 0, the file as a whole, it is wherever it stands."""
+        return place is not None and place.file == self.place.file and (place.line in self.lines or place.line == 0)
+
+    def means(self, finding: Finding, origin: Origin) -> bool:
+        """Whether it is about a finding: about its place, or about the launch as a whole."""
+        return finding.rule in self.codes and (self.covers(finding.location) or self.covers(origin.location))
 
 
 def by_comments(comments: Mapping[str, Iterable[Comment]]) -> Judge:
-    """A judge who goes by the comments, given by file: about the finding's place, or the launch as a whole."""
+    """A judge who goes by the comments, given by file: first those about the finding's place."""
 
     def judge(finding: Finding, origin: Origin) -> Suppressed | None:
         for place in (finding.location, origin.location):
             for comment in comments.get(place.file, ()) if place is not None else ():
                 if finding.rule in comment.codes and comment.covers(place):
-                    where = f"{comment.place.file}:{comment.place.line}"
-                    return Suppressed(finding, comment.reason, "comment", where)
+                    return Suppressed(finding, comment.reason, "comment", comment.where)
         return None
 
     return judge
@@ -108,6 +133,8 @@ class Entry:
     reason: str
     where: str
     """The entry as messages call it."""
+    root: Path
+    """The directory or file that holds all it can be about."""
     path: Globs | None = None
     model: str | None = None
     """A pattern for the model's name, with or without organisation, in any case."""
@@ -142,6 +169,40 @@ def by_entries(entries: Iterable[Entry], today: date) -> Judge:
         return None if entry is None else Suppressed(finding, entry.reason, "settings", entry.where)
 
     return judge
+
+
+def stale_comments(
+    comments: Iterable[Comment], findings: Iterable[tuple[Finding, Origin]], rules: Collection[str]
+) -> Iterator[Stale]:
+    """Comments with a code among `rules` that is about none of the findings, which are all those of their files."""
+    by_file: dict[str, list[tuple[Finding, Origin]]] = {}
+    for finding, origin in findings:
+        for file in {place.file for place in (finding.location, origin.location) if place is not None}:
+            by_file.setdefault(file, []).append((finding, origin))
+    for comment in comments:
+        used = {one.rule for one, origin in by_file.get(comment.place.file, ()) if comment.means(one, origin)}
+        for rule in sorted(comment.codes.intersection(rules) - used):
+            text = f"the comment lets {rule} be, which is not found there any more: take it away"
+            yield Stale(rule, comment.where, text)
+
+
+def stale_entries(
+    entries: Iterable[Entry],
+    findings: Iterable[tuple[Finding, Origin]],
+    rules: Collection[str],
+    scanned: Collection[Path],
+    today: date,
+) -> Iterator[Stale]:
+    """Entries about one of `rules` that are about none of the findings, although all that they can be about was
+    `scanned`. Those that have expired are told otherwise."""
+    findings = tuple(findings)
+    for entry in entries:
+        whole = any(entry.root.is_relative_to(path) for path in scanned)
+        if entry.rule not in rules or entry.expired(today) or not whole:
+            continue
+        if not any(entry.means(finding, origin) for finding, origin in findings):
+            text = f"the entry lets {entry.rule} be, which is not found there any more: take it away"
+            yield Stale(entry.rule, entry.where, text)
 
 
 def fingerprint(finding: Finding, origin: Origin, file: str) -> str:

@@ -177,6 +177,10 @@ def test_include_and_exclude(here: Path) -> None:
     assert files(".") == ["deploy/a.sh"]
     assert files("docs/c.sh", "deploy") == ["docs/c.sh", "deploy/a.sh"]
     assert kvplan("scan", "--offline", "deploy/old/b.sh").exit_code == 2
+    assert files(".", "--include", "docs/", "--exclude", "none/") == ["docs/c.sh"]
+    assert files(".", "--exclude", "docs/", "--exclude", "a.sh") == ["deploy/old/b.sh"]
+    refused = kvplan("scan", "--exclude", "a[z-a]", ".")
+    assert (refused.exit_code, refused.stderr.partition(" is not a pattern")[0]) == (2, "kvplan: --exclude: 'a[z-a]'")
 
 
 @pytest.mark.parametrize(

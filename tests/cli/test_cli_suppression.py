@@ -224,3 +224,109 @@ def test_a_baseline_that_cannot_be_written(here: Path) -> None:
     result = kvplan("scan", "run.sh", "--write-baseline", "none/b.json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--write-baseline none/b.json: cannot be written" in result.stderr
+
+
+LOST = "vllm serve /models/glm\n"
+
+
+@pytest.mark.parametrize("rule", ["KV912", "launch-not-followed"])
+def test_a_launch_that_cannot_be_followed_is_let_be_by_a_comment(rule: str, here: Path) -> None:
+    (here / "run.sh").write_text(LOST)
+    assert kvplan("scan", "run.sh", "--fail-on", "warning").exit_code == 2
+    (here / "b.sh").write_text(SKIP)
+    arguments = ("scan", "run.sh", "b.sh", "--fail-on", "warning", "--ignore", "KV2")
+    assert kvplan(*arguments).exit_code == 1
+    (here / "run.sh").write_text(f"# kvplan: ignore[{rule}] served by another team\n{LOST}")
+    result = kvplan(*arguments)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.endswith("; 1 suppressed\n")
+    report = told("run.sh", "b.sh")
+    assert report["unreadable"] == []
+    (gone,) = report["suppressed_unreadable"]
+    assert gone["suppressed"] == {"reason": "served by another team", "by": "comment", "where": "run.sh:1"}
+    assert (gone["rule"], gone["location"]["line"], report["suppressed_count"]) == ("KV912", 2, 1)
+    assert kvplan(*arguments, "--no-ignore").exit_code == 1
+
+
+def test_a_file_that_cannot_be_parsed_is_let_be_by_a_comment_anywhere_in_it(here: Path) -> None:
+    broken = "from vllm import LLM\nllm = LLM(\n"
+    (here / "x.py").write_text(broken)
+    assert [one["location"] for one in told("x.py")["unreadable"]] == [None]
+    (here / "x.py").write_text(f"{broken}# kvplan: ignore[KV912] a template\n")
+    assert told("x.py")["unreadable"] == []
+
+
+def test_entries_and_baselines_let_launches_be_that_cannot_be_followed(here: Path) -> None:
+    (here / "run.sh").write_text(LOST)
+    (here / "b.sh").write_text("vllm serve meta-llama/Llama-3.1-8B\n")
+    strict = ("scan", ".", "--fail-on", "warning")
+    assert kvplan(*strict).exit_code == 1
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="launch-not-followed", where='path = "run.sh"', more=""))
+    assert kvplan(*strict).exit_code == 0
+    (here / "kvplan.toml").unlink()
+    kvplan("scan", ".", "--write-baseline", "b.json")
+    assert "KV912" in {row["rule"] for row in json.loads((here / "b.json").read_text())["findings"]}
+    assert (again := kvplan(*strict, "--baseline", "b.json")).exit_code == 0, again.stdout
+    (here / "run.sh").write_text("\n" + LOST + LOST)
+    assert kvplan(*strict, "--baseline", "b.json").exit_code == 1
+    (here / "run.sh").unlink()
+    assert "b.json: stale: KV912 in run.sh is not found any more" in kvplan(*strict, "--baseline", "b.json").stderr
+
+
+def test_the_severity_of_what_cannot_be_followed(here: Path) -> None:
+    (here / "run.sh").write_text(LOST + "vllm serve meta-llama/Llama-3.1-8B\n")
+    for severity, code in (("error", 1), ("warning", 0)):
+        (here / "kvplan.toml").write_text(f'[severity]\nKV912 = "{severity}"\n')
+        assert kvplan("scan", ".").exit_code == code
+        assert told(".")["unreadable"][0]["severity"] == severity
+    for option in (("--select", "KV1"), ("--ignore", "KV9")):
+        assert len(told(".", *option)["unreadable"]) == 1
+
+
+def test_comments_that_suppress_nothing_are_told(here: Path) -> None:
+    (here / "run.sh").write_text(f"# kvplan: ignore[KV203, KV402] a pilot\n{SKIP}")
+    assert kvplan("scan", "run.sh").stderr == (
+        "kvplan: run.sh:1: stale: the comment lets KV402 be, which is not found there any more: take it away\n"
+    )
+    assert [(one["rule"], one["where"]) for one in told("run.sh")["stale"]] == [("KV402", "run.sh:1")]
+    assert kvplan("scan", "run.sh", "--ignore", "KV402").stderr == ""
+    assert kvplan("scan", "run.sh", "--select", "KV203").stderr == ""
+    assert kvplan("scan", "run.sh", "--no-ignore").stderr == ""
+    (here / "run.sh").write_text("# kvplan: ignore[KV203] a pilot\n# the launch is gone; vllm\n")
+    assert "run.sh:1: stale" in kvplan("scan", "run.sh", "--allow-empty").stderr
+
+
+def test_a_comment_that_is_no_use_is_told_without_a_launch_too(here: Path) -> None:
+    (here / "run.sh").write_text(f"# kvplan: ignore[KV912]\n{LOST}")
+    result = kvplan("scan", "run.sh", "--allow-empty")
+    assert result.stderr == "kvplan: run.sh:1: stale: the comment suppresses nothing: it gives no reason\n"
+
+
+@pytest.mark.parametrize(
+    ("where", "paths", "stale"),
+    [
+        ('path = "deploy/pilot/*.sh"', ["."], True),
+        ('path = "deploy/pilot/*.sh"', ["deploy"], True),
+        ('path = "deploy/pilot/*.sh"', ["deploy/run.sh"], False),
+        ('path = "deploy/run.sh"', ["deploy/run.sh"], True),
+        ('path = "*.sh"', ["deploy"], False),
+        ('path = "*.sh"', ["."], True),
+        ('model = "zai-org/*"', ["deploy"], False),
+        ('model = "zai-org/*"', ["."], True),
+    ],
+)
+def test_entries_that_suppress_nothing_are_told_where_all_was_scanned(
+    where: str, paths: list[str], stale: bool, here: Path
+) -> None:
+    (here / "deploy").mkdir()
+    (here / "deploy" / "run.sh").write_text("vllm serve meta-llama/Llama-3.1-8B\n")
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where=where, more=""))
+    said = kvplan("scan", *paths).stderr
+    told = "kvplan.toml: suppress[1]: stale: the entry lets KV203 be, which is not found there any more: take it away"
+    assert (told in said) is stale
+
+
+def test_an_entry_behind_a_comment_is_not_stale(here: Path) -> None:
+    (here / "run.sh").write_text(f"# kvplan: ignore[KV203] a pilot\n{SKIP}")
+    (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='path = "run.sh"', more=""))
+    assert kvplan("scan", ".").stderr == ""

@@ -30,8 +30,9 @@ def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (tmp_path / example.file).write_text(example.content, "utf-8")
         command = ["scan", *example.options, "--isolated", "--offline", "--format", "json", example.file]
         report = json.loads(CliRunner().invoke(main, command).stdout)
-        assert report["launches"]
-        assert not report["unreadable"]
+        told = [finding for launch in report["launches"] for finding in launch["findings"]]
+        told += [{**lost, "message": lost["reason"], "fix": None} for lost in report["unreadable"]]
+        assert report["launches"] or told
         return [
             Finding(
                 rule=finding["rule"],
@@ -39,8 +40,7 @@ def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 message=finding["message"],
                 fix=finding["fix"],
             )
-            for launch in report["launches"]
-            for finding in launch["findings"]
+            for finding in told
         ]
 
     return found
@@ -58,7 +58,7 @@ def test_bad_example_fires(rule: Rule, findings: Findings) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_good_example_does_not_fire(rule: Rule, findings: Findings) -> None:
-    assert [finding for finding in findings(rule.good) if finding.rule == rule.code] == []
+    assert [finding for finding in findings(rule.good) if finding.rule in (rule.code, "KV912")] == []
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -133,7 +133,9 @@ def test_a_comment_is_about_the_launch_or_the_finding(line: int, holds: bool) ->
 )
 def test_entries(path: str | None, model: str | None, rule: str, expires: date | None, holds: bool) -> None:
     globs = None if path is None else any_of(Path(), [path])
-    entry = Entry(rule=rule, reason="r", where="kvplan.toml: suppress[1]", path=globs, model=model, expires=expires)
+    entry = Entry(
+        rule=rule, reason="r", where="kvplan.toml: suppress[1]", root=Path(), path=globs, model=model, expires=expires
+    )
     kept, gone = divide([FINDING], ORIGIN, [by_entries([entry], TODAY)])
     assert (len(kept), len(gone)) == ((0, 1) if holds else (1, 0))
 
@@ -154,6 +156,6 @@ def test_fingerprints_outlive_moves_and_words() -> None:
 
 
 def test_only_a_rule_about_errors_stands_for_a_failing_start() -> None:
-    entry = Entry(rule="KV203", reason="r", where="x", model="*")
+    entry = Entry(rule="KV203", reason="r", where="x", root=Path(), model="*")
     _, gone = divide([FINDING], ORIGIN, [by_entries([entry], TODAY)])
     assert not dismisses_failure(gone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +13,10 @@ import click
 from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
 from kvplan.cli.output import deliver, targets
+from kvplan.errors import InputError
 
 if TYPE_CHECKING:
-    from kvplan.cli.baseline import Baseline
-    from kvplan.cli.scanning import Question
-    from kvplan.rules.suppression import Known
+    from kvplan.launch.globs import Globs
 
 _PATIENCE = 2.0
 """Seconds before progress is told."""
@@ -31,7 +31,10 @@ Examples:
   kvplan scan deploy/
   kvplan scan --model-map /models/glm=zai-org/GLM-5.2-FP8 --gpu h200 k8s/ run.sh
   helm template ./chart | kvplan scan -
+  kvplan scan --include 'deploy/**/*.yaml' --exclude deploy/archive/ .
   kvplan scan deploy/ --output-sarif kvplan.sarif --output-markdown summary.md
+  kvplan scan deploy/ --write-baseline baseline.json
+  kvplan scan deploy/ --baseline baseline.json --fail-on warning
 
 \b
 Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or the input cannot be used.
@@ -54,6 +57,13 @@ What cannot be followed counts as a warning.
     multiple=True,
     help="The value of a variable that the files leave open (repeatable).",
 )
+@click.option(
+    "--include",
+    metavar="PATTERN",
+    multiple=True,
+    help="Look only at such files of directories: 'deploy/**/*.yaml', '*.sh', ops/ (repeatable).",
+)
+@click.option("--exclude", metavar="PATTERN", multiple=True, help="Never look at such files (repeatable).")
 @click.option("--offline", is_flag=True, help="Never use the network.")
 @click.option("--allow-empty", is_flag=True, help="Finding no launch is no error.")
 @threshold_option("error", shown="error")
@@ -76,6 +86,8 @@ def command(
     gpu: str | None,
     available_kv_memory: str | None,
     env: tuple[str, ...],
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
     offline: bool,
     allow_empty: bool,
     fail_on: str,
@@ -114,7 +126,6 @@ def command(
     )
     # A baseline that is written holds everything that counts today, whatever an older one says.
     old = None if baseline_file is None or write_baseline is not None or no_ignore else baseline.read(baseline_file)
-    known = None if old is None else old.known()
     question = Question(
         paths=paths,
         answers=answers,
@@ -123,11 +134,11 @@ def command(
         ignore=() if no_ignore else codes(ignore),
         severities=settings.severities,
         additions=settings.additions,
-        include=settings.include,
-        exclude=settings.exclude,
+        include=_globs("--include", include) or settings.include,
+        exclude=_globs("--exclude", exclude) or settings.exclude,
         suppressing=not no_ignore,
         entries=settings.suppressions,
-        known=known,
+        baseline=old,
     )
     wanted = targets(outputs)
     report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
@@ -135,8 +146,8 @@ def command(
         number = baseline.write(report, write_baseline)
         click.echo(f"kvplan: {number:,} findings written to {write_baseline}", err=True)
         return 0
-    if old is not None and known is not None:
-        _tell_stale(old, known, question)
+    for stale in report.stale:
+        click.echo(f"kvplan: {stale.where}: stale: {stale.text}", err=True)
     if not report.launches and not report.unreadable:
         # A text about nothing is left to the message below; files for programs are made all the same.
         wanted = tuple(target for target in wanted if target.format.name != "text")
@@ -149,18 +160,14 @@ def command(
     return int(report.verdict.reaches(Severity(fail_on)))
 
 
-def _tell_stale(old: Baseline, known: Known, question: Question) -> None:
-    """Say on standard error what the baseline has and the files no longer do."""
-    from kvplan.rules import chosen, rules
+def _globs(option: str, patterns: tuple[str, ...]) -> Globs | None:
+    """The patterns as seen from the current directory; None without any."""
+    from kvplan.launch.globs import any_of
 
-    wanted = chosen(question.select) if question.select else frozenset(rule.code for rule in rules())
-    for row, missing in old.stale(known, question.paths, wanted - chosen(question.ignore)):
-        number = f"{missing} × " if missing > 1 else ""
-        click.echo(
-            f"kvplan: {old.file}: stale: {number}{row.rule} in {row.file} ({row.launch}) is not found any more: "
-            "--write-baseline writes it anew",
-            err=True,
-        )
+    try:
+        return any_of(Path(), patterns) if patterns else None
+    except InputError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def _progress() -> Callable[[int, int], None] | None:

@@ -56,6 +56,31 @@ class Unreadable(Part):
     file: str
     location: Location | None
     reason: str
+    rule: str
+    severity: Literal["error", "warning", "note"]
+
+
+class Reason(Part):
+    """Why something does not count."""
+
+    reason: str
+    by: Literal["comment", "settings", "baseline"]
+    where: str
+
+
+class SuppressedUnreadable(Unreadable):
+    """The same, where somebody let it be."""
+
+    suppressed: Reason
+
+
+class Stale(Part):
+    """A comment, an entry of the settings file or of the baseline that is to suppress findings of which there are none
+    any more."""
+
+    rule: str
+    where: str
+    text: str
 
 
 class ScanReport(Part):
@@ -64,12 +89,14 @@ class ScanReport(Part):
     schema_: Literal["kvplan-scan/1"] = Field(alias="schema")
     launches: list[ScannedLaunch]
     unreadable: list[Unreadable]
+    suppressed_unreadable: list[SuppressedUnreadable]
+    stale: list[Stale]
     files: int
     """Files that were looked through."""
     suppressed_count: int = Field(ge=0)
-    """Findings of all launches that were let be with a reason."""
+    """Findings of all launches, and launches that could not be followed, that were let be with a reason."""
     verdict: Literal["ok", "note", "warning", "error"]
-    """The worst verdict of a launch; at least `warning` where something could not be followed."""
+    """The worst verdict of a launch, and severity of what could not be followed."""
 
 
 def build() -> dict[str, Any]:
