@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from kvplan.releases import KNOWN, Behaviour, Release
 from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
+from kvplan.report.places import relative
 from kvplan.report.words import counted, lifetime, span
 
 if TYPE_CHECKING:
+    from kvplan.checkpoint.additions import Own
+    from kvplan.checkpoint.catalog import Entry
     from kvplan.engine.models.overview import Overview
     from kvplan.rules.rule import Example, Manifest, Rule
 
@@ -96,12 +99,21 @@ def behaviour_dict(entry: Behaviour) -> dict[str, Any]:
     }
 
 
-def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]], noun: str, canvas: Canvas) -> str:
-    """A plain table and the number of its rows."""
+def models_text(own: Sequence[Own], known: Sequence[Entry], file: str, canvas: Canvas) -> str:
+    """The models of the settings `file`, marked, and what they stand for; then those of the catalog."""
     page = Page(canvas)
-    page.table(headings, rows)
+    rows = [(one.name, one.architecture, one.model_type) for one in known]
+    mine = [(one.name, one.problem or one.architecture, one.model_type, relative(one.reference)) for one in own]
+    if mine:
+        page.line((f"Of this project ({file})", "bold"))
+        page.table(("name", "architecture", "model type", "stands for"), mine)
+    if mine and rows:
+        page.heading("Catalog")
+    if rows:
+        page.table(("name", "architecture", "model type"), rows, indent=GAP)
     page.gap()
-    page.line(counted(len(rows), noun))
+    total = counted(len(mine) + len(rows), "model")
+    page.line(f"{total}, {len(mine):,} of them of this project" if mine else total)
     return page.text()
 
 

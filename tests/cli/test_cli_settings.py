@@ -124,6 +124,31 @@ def test_a_sweep_takes_the_settings_and_its_own_releases(here: Path) -> None:
     assert "0.30.0" not in result.stdout
 
 
+def test_models_lists_those_of_the_project_and_marks_them(here: Path) -> None:
+    model(here / "models" / "Acme" / "Own-1B")
+    (here / "models" / "broken").mkdir()
+    (here / "models" / "broken" / "config.json").write_text("{")
+    (here / "kvplan.toml").write_text(
+        'vllm-version = "0.26.0"\n[catalog]\ndirectories = ["models"]\n'
+        '[catalog.models]\n"/models/glm" = "zai-org/GLM-5.2-FP8"\nhub = "acme/elsewhere"\n'
+    )
+    result = kvplan("models")
+    assert result.stderr == ""
+    own, _, known = result.stdout.partition("\nCatalog\n")
+    lines = [line.split() for line in own.splitlines()]
+    assert own.startswith("Of this project (kvplan.toml)\n")
+    assert ["/models/glm", "GlmMoeDsaForCausalLM", "glm_moe_dsa", "zai-org/GLM-5.2-FP8"] in lines
+    assert ["Acme/Own-1B", "Qwen3ForCausalLM", "qwen3", "models/Acme/Own-1B"] in lines
+    assert "is not JSON" in told("models", "broken")["models"][0]["problem"]
+    assert "zai-org/GLM-5.2-FP8" in known
+    assert result.stdout.rstrip().endswith(", 4 of them of this project")
+    rows = told("models", "glm-5.2-fp8")["models"]
+    assert {(row["name"], row["source"]) for row in rows} == {("zai-org/GLM-5.2-FP8", "catalog")}
+    assert told("models", "own-1b")["models"][0]["source"] == "settings"
+    assert "Of this project" not in kvplan("models", "--isolated").stdout
+    assert "gives vllm-version" in kvplan("models", "--architectures", "glm").stderr
+
+
 def test_severities(here: Path) -> None:
     (here / "kvplan.toml").write_text('[severity]\nKV203 = "error"\nKV2 = "note"\n')
     report = told("check", *GLM)
