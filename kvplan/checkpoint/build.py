@@ -8,11 +8,14 @@ models. The bytes written depend on nothing but the files and the version of tra
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import lzma
+import re
 import sys
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +75,19 @@ def build(configs: Path, data: Path = DATA) -> list[str]:
         except InputError as error:
             skipped.append(str(error))
             continue
+        missing = PUBLISHED.get(name)
+        if missing is not None:
+            document = _completed(document, missing)
+            found = normalise(document.data, file=name, quant_file=quant.data if quant else None)
         piece = zlib.compress(encode(piece_of(document, found)), 9)
         architecture = found.architectures[0] if found.architectures else ""
-        index.append([name, architecture, found.model_type, _provenance(row), len(pieces), len(piece)])
+        index.append(
+            [name, architecture, found.model_type, _provenance(row), _incomplete(row), len(pieces), len(piece)]
+        )
         pieces += piece
         raw[name] = {file: (folder / file).read_bytes().decode() for file in FILES if (folder / file).exists()}
+        if missing is not None:
+            raw[name][FILES[0]] = encode(document.data).decode()
     data.mkdir(exist_ok=True)
     lines = ",\n".join(json.dumps(row) for row in index)
     (data / INDEX_FILE).write_text(f"[\n{lines}\n]\n", encoding="utf-8")
@@ -91,12 +102,42 @@ def _rows(configs: Path) -> list[dict[str, str]]:
     return sorted(rows, key=lambda row: row["folder"].lower())
 
 
+_HOW_IT_WAS_READ = re.compile(r"[;(\s]*(?:read through|re-typed|re$)[^)]*(?:\)|$)|[;(,\s]*file id \d+\)?")
+"""Remarks of an index on how a file was copied, which say nothing about the model."""
+
+
 def _provenance(row: Mapping[str, str]) -> str:
-    """The source, and in brackets what is not as published."""
-    remarks = [row["source_kind"]] if not row["source_kind"].startswith("verbatim") else []
-    if row["completeness"] not in ("complete", *remarks):
-        remarks.append(row["completeness"])
-    return f"{row['source']} ({'; '.join(remarks)})" if remarks else row["source"]
+    """Where the config was found."""
+    source = _HOW_IT_WAS_READ.sub("", row["source"]).strip(" ;,")
+    source += ")" * max(0, source.count("(") - source.count(")"))
+    return source.replace("unnamed public repo", "a public repository")
+
+
+def _incomplete(row: Mapping[str, str]) -> str | None:
+    """What the copy is, where it is not the file as published."""
+    if row["completeness"] == "trimmed":
+        return "trimmed"
+    return "reconstructed" if row["completeness"] == "reconstructed" else None
+
+
+PUBLISHED: Mapping[str, Mapping[str, Any]] = {
+    "LiquidAI/LFM2-1.2B": {"conv_dim": 2048},
+    "deepseek-ai/DeepSeek-V4.1-Flash": {"text_config": {"max_position_embeddings": 1_048_576, "rope_theta": 10_000}},
+    "mistralai/Mistral-Large-3-675B-Instruct-2512": {"model_type": "deepseek_v3"},
+}
+"""Values of the published configs that incomplete copies lack and without which a start ends otherwise. The model
+type of Mistral-Large-3 is what vLLM sets when it reads its params.json."""
+
+
+def _completed(document: Document, missing: Mapping[str, Any]) -> Document:
+    """The document with the values it lacks."""
+    data = _filled(document.data, missing)
+    return replace(document, data=data, sha256=hashlib.sha256(encode(data)).hexdigest())
+
+
+def _filled(data: Mapping[str, Any], missing: Mapping[str, Any]) -> dict[str, Any]:
+    nested = {name: _filled(data[name], value) for name, value in missing.items() if isinstance(value, Mapping)}
+    return {**data, **missing, **nested}
 
 
 def main(arguments: list[str]) -> int:

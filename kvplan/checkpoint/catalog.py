@@ -36,7 +36,9 @@ class Entry:
     """First architecture that the config names; empty where it names none."""
     model_type: str
     provenance: str
-    """Where the config was found, and whether it is a verbatim copy."""
+    """Where the config was found."""
+    incomplete: str | None
+    """`trimmed` or `reconstructed`, where the copy is not the file as published."""
     offset: int
     length: int
 
@@ -92,6 +94,7 @@ def checkpoint(entry: Entry, reference: str) -> Checkpoint:
         normalised_by=data["by"],
         weight_bytes=None,
         provenance=entry.provenance,
+        incomplete=entry.incomplete,
     )
 
 

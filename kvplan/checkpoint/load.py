@@ -162,6 +162,7 @@ def _from_catalog(reference: str, entry: catalog.Entry, hf_overrides: Mapping[st
         source=Source.CATALOG,
         quant=quant,
         provenance=entry.provenance,
+        incomplete=entry.incomplete,
         hf_overrides=hf_overrides,
     )
 
@@ -176,6 +177,7 @@ def _checkpoint(
     quant: Document | None = None,
     weight_bytes: int | None = None,
     provenance: str | None = None,
+    incomplete: str | None = None,
     has_processor: bool = True,
     hf_overrides: Mapping[str, Any] | None,
 ) -> Checkpoint:
@@ -194,6 +196,7 @@ def _checkpoint(
         normalised_by=found.by,
         weight_bytes=weight_bytes,
         provenance=provenance,
+        incomplete=incomplete,
         has_processor=has_processor,
     )
 

@@ -50,6 +50,9 @@ class Checkpoint:
     only for a bare config without them."""
     provenance: str | None = None
     """For catalog models, the public source of the config."""
+    incomplete: str | None = None
+    """`trimmed` or `reconstructed`: a catalog model whose config is not the file as published, so that fields may be
+    missing."""
 
     @property
     def file(self) -> str:

@@ -96,6 +96,7 @@ def _model(plan: Plan) -> JsonObject:
         "config_sha256": checkpoint.config_sha256,
         "path": checkpoint.path,
         "provenance": checkpoint.provenance,
+        "incomplete": checkpoint.incomplete,
         "normalised_by": checkpoint.normalised_by,
         "weight_bytes": checkpoint.weight_bytes,
         "engine_class": None if geometry is None else geometry.architecture,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kvplan.checkpoint import Source, catalog, load
-from kvplan.checkpoint.build import build, encode, main, piece_of
+from kvplan.checkpoint.build import PUBLISHED, build, encode, main, piece_of
 from kvplan.checkpoint.normalise import normalise
 from kvplan.errors import InputError
 
@@ -40,6 +41,33 @@ def test_names_are_sorted_and_say_where_they_come_from() -> None:
     assert all(entry.provenance and entry.model_type for entry in catalog.names())
 
 
+def test_provenance_tells_the_source_and_not_how_it_was_copied() -> None:
+    for entry in catalog.names():
+        assert not re.search(r"file id|re-typed|read through|tool", entry.provenance), entry.name
+        assert entry.provenance.count("(") == entry.provenance.count(")"), entry.name
+
+
+def test_incomplete_copies_are_marked_and_complete_ones_not() -> None:
+    kinds = {entry.name: entry.incomplete for entry in catalog.names()}
+    assert kinds["LiquidAI/LFM2-1.2B"] == "trimmed"
+    assert kinds["deepseek-ai/DeepSeek-V4.1-Flash"] == "reconstructed"
+    assert kinds["zai-org/GLM-5.2-FP8"] is None
+    assert set(kinds.values()) == {None, "trimmed", "reconstructed"}
+    assert load("LFM2-1.2B", offline=True).incomplete == "trimmed"
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_published_values_fill_incomplete_copies_only(name: str) -> None:
+    entry = catalog.find(name)
+    assert entry is not None
+    assert entry.incomplete is not None
+    document, _ = catalog.raw(entry)
+    for field, value in PUBLISHED[name].items():
+        kept = document.data[field]
+        assert kept == value if not isinstance(value, dict) else value.items() <= kept.items()
+    assert catalog.checkpoint(entry, name).config_sha256 == document.sha256
+
+
 def test_reading_one_model_needs_no_transformers() -> None:
     code = (
         "import sys, time\n"
@@ -64,10 +92,10 @@ def test_an_ambiguous_bare_name_lists_the_candidates(monkeypatch: pytest.MonkeyP
 def test_building_twice_gives_the_same_bytes(tmp_path: Path) -> None:
     configs = tmp_path / "configs"
     rows = ["folder,source,source_kind,completeness"]
-    for name, kind in (("acme__tiny", "verbatim"), ("acme__typed", "re-typed"), ("_test__x", "verbatim")):
+    for name, kind in (("acme__tiny", "complete"), ("acme__typed", "trimmed"), ("_test__x", "complete")):
         (configs / name).mkdir(parents=True)
         (configs / name / "config.json").write_text('{"model_type": "llama", "num_hidden_layers": 2}')
-        rows.append(f"{name},a source,{kind},complete")
+        rows.append(f"{name},a source (file id 12); re-typed,verbatim,{kind}")
     (configs / "acme__broken").mkdir()
     (configs / "acme__broken" / "config.json").write_text("{}")
     rows.append("acme__broken,a source,verbatim,complete")
@@ -81,7 +109,7 @@ def test_building_twice_gives_the_same_bytes(tmp_path: Path) -> None:
         assert (first / name).read_bytes() == (second / name).read_bytes()
     index = json.loads((first / catalog.INDEX_FILE).read_text())
     assert [row[0] for row in index] == ["acme/tiny", "acme/typed"]
-    assert [row[3] for row in index] == ["a source", "a source (re-typed)"]
+    assert [row[3:5] for row in index] == [["a source", None], ["a source", "trimmed"]]
 
 
 def test_the_build_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:

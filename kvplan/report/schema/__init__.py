@@ -64,6 +64,8 @@ class Model(Part):
     path: str | None
     provenance: str | None
     """For catalog models, the public source of the config."""
+    incomplete: str | None
+    """`trimmed` or `reconstructed`: a config of the catalog that is not the file as published."""
     normalised_by: str
     """`transformers`, or `conventions` for a model type that transformers does not know."""
     weight_bytes: int | None
