@@ -39,10 +39,20 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
         """Layers with one window and one replay policy are of one type."""
         return ("sliding_latent", self.sliding_window, self.bounded_replay)
 
+    @property
+    def shares_prefixes(self) -> bool:
+        """Not where the window is replayed."""
+        return not self.bounded_replay
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CircularBufferSpec(AttentionSpec):
     """One block a request, whose `block_size` slots are overwritten in turn."""
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """A slot that is overwritten serves nobody else."""
+        return False
 
     @property
     def type_key(self) -> tuple[object, ...]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import context_parallel, state_options
-from kvplan.engine.checks import bounds, quantisation
+from kvplan.engine.checks import bounds, quantisation, ranks
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import attention, batch, cache, given, lengths, manager, model_dtype, runner
+from kvplan.engine.options import attention, batch, cache, connectors, given, lengths, manager, model_dtype, runner
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.state_options import NO_STATES, StateOptions
@@ -36,6 +36,9 @@ class EngineConfig:
     auto_fit: bool
     max_num_batched_tokens: int
     max_num_seqs: int
+    long_prefill_threshold: int
+    """Tokens above which a prompt counts as long, 0 where none does."""
+    chunked_mm_input: bool
     prefix_caching: bool
     async_scheduling: bool
     model_runner: str
@@ -58,6 +61,7 @@ class EngineConfig:
     decode_context_parallel: int
     prefill_context_parallel: int
     cache_layout_wish: str | None
+    use_mla: bool
     pipeline_partition: str | None
     speculation: Speculation | None = None
     state: StateOptions = NO_STATES
@@ -116,12 +120,17 @@ def validate(
     steps.append(_length_step(max_model_len, cause, "--max-model-len"))
     method = quantisation.verify(checkpoint, launch)
     bounds.check_length(launch, max_model_len)
+    batch.check_features(launch)
+    connectors.check(launch)
 
     bounds.check(launch, bounds.ENGINE_BOUNDS)
+    ranks.check_launch(launch, is_moe=geometry.is_moe)
     bounds.check_data_parallel(launch)
     bounds.check_tensor_division(launch)
+    ranks.check_parallel(launch)
     tensor, pipeline = given.positive(launch, "tensor_parallel_size"), given.positive(launch, "pipeline_parallel_size")
     context = context_parallel.sizes(launch)
+    context_parallel.check_connector(launch, context, use_mla=geometry.use_mla)
     bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
 
     batched, seqs = batch.sizes(launch, geometry, max_model_len)
@@ -148,6 +157,7 @@ def validate(
         max_model_len = limit
         cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
         steps.append(_length_step(max_model_len, cause, "--speculative-config"))
+    ranks.check_microbatches(launch)
     concurrent = runner.concurrent_batches(asynchronous, version, pipeline)
     steps.append(_concurrency_step(concurrent, asynchronous, version, pipeline))
 
@@ -162,6 +172,8 @@ def validate(
         auto_fit=given.value(launch, "max_model_len") in (-1, "auto"),
         max_num_batched_tokens=batched,
         max_num_seqs=seqs,
+        long_prefill_threshold=given.value(launch, "long_prefill_token_threshold") or 0,
+        chunked_mm_input=not given.value(launch, "disable_chunked_mm_input"),
         prefix_caching=prefix_caching,
         async_scheduling=asynchronous,
         model_runner=version,
@@ -182,6 +194,7 @@ def validate(
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         decode_context_parallel=context.decode,
         prefill_context_parallel=context.prefill,
+        use_mla=geometry.use_mla,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvplan.engine.options import given
+from kvplan.engine.options import connectors, given
 from kvplan.engine.specs import LayerSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import backends as backend_history
+from kvplan.history import connectors as connector_history
 from kvplan.history import parallel as history
 from kvplan.launch.values import Launch
 from kvplan.releases import Release
@@ -53,6 +54,24 @@ def sizes(launch: Launch) -> Sizes:
     if launch.get("dcp_comm_backend") == "a2a" and decode == 1 and release.has(history.A2A_NEEDS_DCP):
         raise _refused("dcp_comm_backend='a2a' requires decode_context_parallel_size > 1.", "--dcp-comm-backend")
     return Sizes(decode, prefill)
+
+
+def check_connector(launch: Launch, asked: Sizes, *, use_mla: bool) -> None:
+    """NIXL reads a side that is either replicated or divided over all its ranks, and divides latent rows only."""
+    if not launch.release.has(connector_history.NIXL_SHARDS_WHOLLY) or not connectors.uses(launch, "NixlConnector"):
+        return
+    ranks = max(_size(launch, "tensor_parallel_size"), asked.prefill)
+    if asked.decode not in (1, ranks):
+        raise _refused(
+            f"decode_context_parallel_size={asked.decode} must be 1 or equal to the NIXL transfer parallel "
+            f"size={ranks}.",
+            DECODE,
+            "ValidationError",
+        )
+    if asked.decode > 1 and not use_mla:
+        raise _refused(
+            "PD with decode_context_parallel_size > 1 is only supported for MLA models.", DECODE, "ValidationError"
+        )
 
 
 def _size(launch: Launch, name: str) -> int:
@@ -123,6 +142,18 @@ def check_layer(backend: str, cache_dtype: str, decode: int, layer: str, release
             "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.",
             exception="NotImplementedError",
             facts={"option": DECODE, "layer": layer, "cache_dtype": cache_dtype},
+        )
+
+
+def check_dense_mla(decode: int, prefill: int, layer: str, release: Release) -> None:
+    """Dense MLA layers cannot put both kinds of ranks together; DeepSeek's sparse ones can."""
+    if decode > 1 and prefill > 1 and release.has(history.DENSE_MLA_EXCLUDES_BOTH):
+        raise stop(
+            Stage.LAYERS,
+            "context_parallel",
+            "MLAAttention does not support PCP+DCP.",
+            exception="NotImplementedError",
+            facts={"option": DECODE, "layer": layer},
         )
 
 

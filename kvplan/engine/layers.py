@@ -21,7 +21,7 @@ from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.context_parallel import check_layer
+from kvplan.engine.context_parallel import check_dense_mla, check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
@@ -302,6 +302,10 @@ class _RankBuilder:
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         self._construct(layer, backend, cache_dtype, query)
         check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
+        if layer.kind is Kind.MLA and not query.use_sparse:
+            check_dense_mla(
+                self.config.decode_context_parallel, self.config.prefill_context_parallel, layer.name, self.release
+            )
         if layer.shares_cache_of is not None:
             return []
         return [

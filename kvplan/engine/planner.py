@@ -21,6 +21,7 @@ from kvplan.engine import (
     memory,
     modelopt,
     parallel,
+    prefix_units,
     state_blocks,
     strides,
     tracing,
@@ -37,6 +38,7 @@ from kvplan.engine.layers import Built, BuiltLayer
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.options import connectors
 from kvplan.engine.spec_building import build_specs
 from kvplan.engine.specs import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.speculation.settle import settle
@@ -55,6 +57,7 @@ from kvplan.engine.values import (
     StartupError,
     Step,
 )
+from kvplan.history import backends as backend_history
 from kvplan.launch.values import Launch
 
 
@@ -147,7 +150,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     for size in progress.sizes.values():
         context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
-    progress.layout = _layout(config, built, progress.specs)
+    progress.layout = _layout(launch, config, built, progress.specs)
     progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
     progress.grouping = grouping.group(
         progress.specs,
@@ -158,7 +161,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     progress.steps += progress.grouping.steps
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
-    _size_and_view(progress, config, built, progress.grouping, available if estimate is None else estimate)
+    _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
 
 
 @contextmanager
@@ -242,13 +245,14 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
             ) from None
 
 
-def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
+def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
     last = {layer.backend: layer for layer in built.layers if layer.state is None}
     decision = kv_cache_layout(
         [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
+        connector=_connector_layout(launch, config),
     )
     if decision is None:
         return None
@@ -257,7 +261,29 @@ def _layout(config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> 
     return decision.layout
 
 
+def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
+    """The layout that the KV connector asks for, where it is settled with the specs."""
+    if not config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL) and config.model_runner == "V1":
+        return None
+    return connectors.preferred_layout(launch, Stage.SPECS, use_mla=config.use_mla)
+
+
+def _check_stages(names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig) -> None:
+    """Every pipeline stage must hold part of the cache: the pool is divided by the layers of each."""
+    if not groups or all(names):
+        return
+    divides = config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL)
+    raise stop(
+        Stage.CAPACITY,
+        "empty_stage",
+        "integer division or modulo by zero" if divides else "group_size must be greater than 0",
+        exception="ZeroDivisionError" if divides else "AssertionError",
+        facts={"option": "--pipeline-parallel-size", "stage": next(rank for rank, own in enumerate(names) if not own)},
+    )
+
+
 def _size_and_view(
+    launch: Launch,
     progress: _Progress,
     config: EngineConfig,
     built: Built,
@@ -280,13 +306,17 @@ def _size_and_view(
     if sized.error is not None:
         progress.errors.append(sized.error)
     try:
+        _check_stages(names, grouped.groups, config)
         state_blocks.check_planned([group.block_size for group in grouped.groups], config)
+        prefix_units.check(launch, grouped.groups, config)
     except StartupStops as stopped:
         progress.errors.append(stopped.error)
     by_name = {layer.geometry.name: layer for layer in built.layers}
     num_blocks = sized.capacity.num_blocks or 1
     checked: set[tuple[object, ...]] = set()
     try:
+        if progress.layout is None:
+            connectors.preferred_layout(launch, Stage.KV_CACHE_VIEW, use_mla=config.use_mla)
         for groups in workers:
             for position, group in enumerate(groups):
                 kernel = views.kernel_block_size(group, by_name, config.release, progress.layout)

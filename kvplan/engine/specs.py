@@ -82,6 +82,11 @@ class AttentionSpec:
     """Bytes that the distance between blocks must be a multiple of (0.31.0)."""
 
     @property
+    def shares_prefixes(self) -> bool:
+        """Whether the cache of a prefix may serve several requests."""
+        return True
+
+    @property
     def unpadded_page_bytes(self) -> int:
         """Bytes of a page before padding."""
         return self.block_size * self.token_bytes
@@ -214,6 +219,11 @@ class MambaSpec:
     dtype: None = None
     quant_mode: None = None
     sliding_window: None = None
+
+    @property
+    def shares_prefixes(self) -> bool:
+        """Whether the cache of a prefix may serve several requests."""
+        return True
 
     @property
     def unpadded_page_bytes(self) -> int:

@@ -66,6 +66,8 @@ def at_config_time(geometry: ModelGeometry, config: EngineConfig, split: Split, 
     )
     if config.state.cache_mode == "align" and config.release.has(history.BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME):
         _check_batch(aligned.block_size, config, Stage.OPTIONS, "ValidationError")
+    if config.state.cache_mode == "align" and config.release.has(history.HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME):
+        _check_steps(aligned.block_size, config, Stage.OPTIONS, "ValidationError")
     state = replace(
         config.state,
         block_size=aligned.state_block_size,
@@ -179,6 +181,8 @@ def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:
         return
     if config.release.has(history.BLOCK_MUST_FIT_BATCH):
         _check_batch(min(block_sizes), config, Stage.CAPACITY, "AssertionError")
+    if not config.release.has(history.HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME):
+        _check_steps(min(block_sizes), config, Stage.CAPACITY, "AssertionError")
     if config.model_runner == "V2" and config.release.has(history.ALIGN_EXCLUDES_V2_RUNNER):
         raise stop(
             Stage.CAPACITY,
@@ -198,6 +202,33 @@ def _check_batch(block_size: int, config: EngineConfig, stage: Stage, exception:
             f"In Mamba cache align mode, block_size ({block_size}) must be <= max_num_batched_tokens ({batch}).",
             exception=exception,
             facts={"option": "--max-num-batched-tokens", "block_size": block_size, "batched_tokens": batch},
+        )
+
+
+def _check_steps(block_size: int, config: EngineConfig, stage: Stage, exception: str) -> None:
+    """A step must be able to end at the end of any block."""
+    threshold = config.long_prefill_threshold
+    if 0 < threshold < block_size and config.release.has(history.BLOCK_MUST_FIT_LONG_PREFILL):
+        raise stop(
+            stage,
+            "assertion",
+            "",
+            exception=exception,
+            facts={
+                "check": "mode align ends long prefills at the end of a block",
+                "block_size": block_size,
+                "threshold": threshold,
+                "option": "--long-prefill-token-threshold",
+            },
+        )
+    if not config.chunked_mm_input:
+        raise stop(
+            stage,
+            "state_mode",
+            "Chunked MM input is required because we need the flexibility to schedule a multiple of block_size tokens "
+            "even if they are in the middle of a mm input",
+            exception=exception,
+            facts={"option": "--disable-chunked-mm-input", "mode": "align"},
         )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import state_hooks
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import given
+from kvplan.engine.options import connectors, given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
 from kvplan.history import state as history
@@ -67,6 +67,7 @@ def resolve(
             facts={"option": "--mamba-block-size", "value": asked_block},
         )
     if geometry.state is None:
+        _check_replay(launch, geometry, "none", speculative_tokens)
         return StateOptions(speculative_tokens=speculative_tokens)
     steps: list[Step] = []
     mode = _mode(launch, geometry, prefix_caching, speculative_tokens, steps)
@@ -184,10 +185,17 @@ def _replay_window(launch: Launch, geometry: ModelGeometry, mode: str, speculati
     """Columns of the ring that --use-replayssm keeps beside each state."""
     if not launch.get("use_replayssm"):
         return None
+    _check_replay(launch, geometry, mode, speculative_tokens)
+    return int(given.value(launch, "replayssm_buffer_len") or 0)
+
+
+def _check_replay(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> None:
+    """Raises StartupStops where --use-replayssm does not go with the model or with other options."""
+    if not launch.get("use_replayssm"):
+        return
     refused = _replay_refusal(launch, geometry, mode, speculative_tokens)
     if refused is not None:
         raise refused
-    return int(given.value(launch, "replayssm_buffer_len") or 0)
 
 
 def _keeps_v1(launch: Launch) -> bool:
@@ -211,6 +219,8 @@ def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculat
         message = "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1"
     elif backend != "triton" and not (flashinfer_may and backend == "flashinfer"):
         message = "--use-replayssm requires --mamba-backend triton" + (" or flashinfer" if flashinfer_may else "")
+    elif connectors.transfer(launch) is not None:
+        message = "--use-replayssm is incompatible with KV connectors (P/D disaggregation, KV cache offload)"
     if message is None:
         return None
     return stop(Stage.OPTIONS, "replay_states", message, facts={"option": "--use-replayssm", "mode": mode})

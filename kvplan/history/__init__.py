@@ -22,6 +22,7 @@ SUBJECTS = (
     "state",
     "compressed",
     "parallel",
+    "connectors",
     "speculation",
     "capacity",
 )

@@ -133,3 +133,9 @@ GROUP_KERNEL_SIZES_BY_SPEC = Behaviour(
     since="0.32.0",
     where="v1/worker/utils.py",
 )
+PREFIX_UNIT_CHECKED_WITH_PLAN = Behaviour(
+    "PREFIX_UNIT_CHECKED_WITH_PLAN",
+    "--prefix-match-unit is held against the groups' blocks while they are planned; before, when the scheduler starts",
+    since="0.32.0",
+    where="v1/engine/core.py",
+)

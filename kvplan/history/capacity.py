@@ -108,12 +108,6 @@ EVENTS_DISABLE_HYBRID_MANAGER = Behaviour(
     until="0.19.1",
     where="config/vllm.py",
 )
-CONNECTOR_DISABLES_HYBRID_MANAGER = Behaviour(
-    "CONNECTOR_DISABLES_HYBRID_MANAGER",
-    "any --kv-transfer-config switches the hybrid KV cache manager off",
-    until="0.21.0",
-    where="config/vllm.py",
-)
 GROUPS_PLANNED_WITH_SPECS = Behaviour(
     "GROUPS_PLANNED_WITH_SPECS",
     "KV cache groups are planned as soon as the specs are collected, before memory is measured",
@@ -131,4 +125,10 @@ ADMISSION_SPELLS_MODELS = Behaviour(
     'the refusal of the admission check reads "the model\'s"; before, "the models\'s"',
     since="0.22.1",
     where="v1/core/kv_cache_utils.py",
+)
+LONG_PREFILL_FITS_MODEL = Behaviour(
+    "LONG_PREFILL_FITS_MODEL",
+    "--long-prefill-token-threshold may not exceed max_model_len",
+    since="0.27.1",
+    where="config/scheduler.py",
 )

@@ -145,3 +145,9 @@ MLA_SELECTS_BEFORE_SCALES = Behaviour(
     since="0.18.1",
     where="model_executor/layers/attention/mla_attention.py",
 )
+AUTO_IS_A_BACKEND_NAME = Behaviour(
+    "AUTO_IS_A_BACKEND_NAME",
+    "--attention-backend auto leaves the choice to vLLM; before, it is an unknown backend",
+    since="0.18.1",
+    where="config/attention.py",
+)

@@ -80,3 +80,53 @@ BATCHED_DP_TAKES_SMALL_BATCHES = Behaviour(
     since="0.20.2",
     where="engine/arg_utils.py",
 )
+RANK_REFUSALS_HAVE_TEXTS = Behaviour(
+    "RANK_REFUSALS_HAVE_TEXTS",
+    "data-parallel options that leave a process without a rank of its own are a ValueError that names them; before, "
+    "an assertion",
+    since="0.27.1",
+    where="engine/arg_utils.py",
+)
+EXTERNAL_RANKS_NEED_EXPERTS = Behaviour(
+    "EXTERNAL_RANKS_NEED_EXPERTS",
+    "data-parallel ranks started one by one are refused for models without experts",
+    since="0.21.0",
+    where="engine/arg_utils.py",
+)
+NODES_COUNT_PREFILL_RANKS = Behaviour(
+    "NODES_COUNT_PREFILL_RANKS",
+    "--nnodes divides a world that counts the prefill context parallel ranks too",
+    since="0.30.0",
+    where="engine/arg_utils.py",
+)
+NODES_MUST_TELL_RANKS = Behaviour(
+    "NODES_MUST_TELL_RANKS",
+    "with an external load balancer, --data-parallel-rank wins over the node's, and nodes that do not divide by the "
+    "ranks are refused without it",
+    since="0.31.0",
+    where="engine/arg_utils.py",
+)
+ELASTIC_EXCLUDES_HYBRID_BALANCING = Behaviour(
+    "ELASTIC_EXCLUDES_HYBRID_BALANCING",
+    "--enable-elastic-ep is refused together with --data-parallel-hybrid-lb",
+    since="0.33.0",
+    where="config/parallel.py",
+)
+BALANCER_COUNTS_PREFILL_RANKS = Behaviour(
+    "BALANCER_COUNTS_PREFILL_RANKS",
+    "--enable-eplb is content with prefill context parallelism; before, it asked for tensor or data parallelism",
+    since="0.26.0",
+    where="config/parallel.py",
+)
+NIXL_EP_TAKES_MICROBATCHES = Behaviour(
+    "NIXL_EP_TAKES_MICROBATCHES",
+    "microbatches work with the nixl_ep exchange of experts, not only with DeepEP's",
+    since="0.24.0",
+    where="config/vllm.py",
+)
+DENSE_MLA_EXCLUDES_BOTH = Behaviour(
+    "DENSE_MLA_EXCLUDES_BOTH",
+    "dense MLA layers refuse prefill together with decode context parallelism",
+    since="0.30.0",
+    where="model_executor/layers/attention/mla_attention.py",
+)

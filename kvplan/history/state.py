@@ -73,6 +73,18 @@ BLOCK_MUST_FIT_BATCH = Behaviour(
     until="0.26.0",
     where="config/vllm.py",
 )
+BLOCK_MUST_FIT_LONG_PREFILL = Behaviour(
+    "BLOCK_MUST_FIT_LONG_PREFILL",
+    "in mode align a block must not exceed --long-prefill-token-threshold, where that is given",
+    until="0.26.0",
+    where="config/vllm.py",
+)
+HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME = Behaviour(
+    "HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME",
+    "what mode align asks of the scheduler's options is checked with the config; later, once blocks are planned",
+    until="0.17.1",
+    where="config/vllm.py",
+)
 ALIGN_EXCLUDES_V2_RUNNER = Behaviour(
     "ALIGN_EXCLUDES_V2_RUNNER",
     "mode align refuses the V2 model runner",

@@ -82,6 +82,7 @@ from kvplan.rules.options import (
     kv116_state_options_refused,
     kv120_quantisation_refused,
     kv121_remote_code_needed,
+    kv122_connector_refused,
 )
 from kvplan.rules.pairs import (
     kv701_pair_release_differs,
@@ -99,6 +100,7 @@ from kvplan.rules.parallel import (
     kv406_context_parallel_stops_later,
     kv410_weight_block_split,
     kv411_no_experts,
+    kv412_ranks_refused,
 )
 from kvplan.rules.rule import Rule
 
@@ -121,6 +123,7 @@ RULES: tuple[Rule, ...] = (
     kv116_state_options_refused.RULE,
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
+    kv122_connector_refused.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -154,6 +157,7 @@ RULES: tuple[Rule, ...] = (
     kv406_context_parallel_stops_later.RULE,
     kv410_weight_block_split.RULE,
     kv411_no_experts.RULE,
+    kv412_ranks_refused.RULE,
     kv501_pages_cannot_be_unified.RULE,
     kv502_block_size_changed.RULE,
     kv503_bare_assertion.RULE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.releases import Release
 
 OPTION = "--attention-backend"
@@ -70,8 +71,9 @@ def known(release: Release) -> tuple[str, ...]:
 
 
 def check(asked: object, release: Release) -> None:
-    """Raises StartupStops for a name that the release does not have; any case is fine, `auto` is no name."""
-    if not isinstance(asked, str) or asked.strip().lower() == "auto":
+    """Raises StartupStops for a name that the release does not have; any case is fine."""
+    auto = release.has(checks.AUTO_IS_A_BACKEND_NAME)
+    if not isinstance(asked, str) or (auto and asked.strip().lower() == "auto"):
         return
     name = asked.strip().upper()
     accepted = known(release)

@@ -72,6 +72,14 @@ def check_support(
     method = None if method_name is None else lookup(method_name, release)
     if method is None:
         return
+    if checkpoint.quantization is None and method.name == "torchao":
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_file_missing",
+            "TorchAOConfig.__init__() missing 1 required positional argument: 'torchao_config'",
+            exception="TypeError",
+            facts={"option": OPTION, "method": method.name, "files": method.files},
+        )
     if checkpoint.quantization is None and method.files and not _has_file(checkpoint, method.files):
         raise stop(
             Stage.OPTIONS,

@@ -60,7 +60,37 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
             exception="ValidationError",
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
+    _check_threshold(launch, geometry, max_model_len)
     return tokens, seqs
+
+
+def check_features(launch: Launch) -> None:
+    """Raises StartupStops for options that releases list and do not implement."""
+    for name in ("max_num_partial_prefills", "max_long_partial_prefills"):
+        if given.value(launch, name) not in (None, 1):
+            raise stop(
+                Stage.OPTIONS,
+                "invalid_value",
+                "Concurrent Partial Prefill is not supported. We recommend to remove Concurrent Partial Prefill from "
+                "your config.",
+                exception="NotImplementedError",
+                facts={"option": "--" + name.replace("_", "-"), "value": launch.get(name)},
+            )
+
+
+def _check_threshold(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> None:
+    """What counts as a long prefill may not be longer than every request."""
+    threshold = launch.get("long_prefill_token_threshold") or 0
+    if geometry.attention == "encoder_decoder" or not launch.release.has(capacity.LONG_PREFILL_FITS_MODEL):
+        return
+    if threshold > max_model_len:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"long_prefill_token_threshold ({threshold}) cannot be greater than the max_model_len ({max_model_len}).",
+            exception="ValidationError",
+            facts={"option": "--long-prefill-token-threshold", "value": threshold},
+        )
 
 
 def cause(launch: Launch) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.options import connectors
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, state
@@ -39,8 +40,7 @@ def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
         cause = "--kv-events-config"
     asked = launch.get("disable_hybrid_kv_cache_manager")
     if asked is None:
-        connector = launch.get("kv_transfer_config") is not None
-        return cause is not None or (connector and release.has(capacity.CONNECTOR_DISABLES_HYBRID_MANAGER))
+        return connectors.excludes_hybrid_manager(launch) or cause is not None
     if asked is False and cause is not None:
         raise stop(
             Stage.OPTIONS,

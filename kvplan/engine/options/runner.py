@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks import executors
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import given
+from kvplan.engine.options import first_runner
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
@@ -36,21 +36,28 @@ def model_runner(
     """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
+    lacking = first_runner.lacking(launch, geometry)
     if wish is not None:
-        return "V2" if wish.strip().lower() in ("1", "true") else "V1"
+        if wish.strip().lower() not in ("1", "true"):
+            return "V1"
+        first_runner.check(lacking)
+        return "V2"
     if running.forces_v2(speculation, release):
         return "V2"
     if running.keeps_v1(speculation, release, pipeline):
         return "V1"
     if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
+        first_runner.check(lacking)
         return "V2"
+    if lacking:
+        return "V1"
     if release.has(capacity.V2_RUNNER_FOR_ALL):
         return "V2"
     if geometry.runner_type != "generate":
         return "V1"
     listed = _listed_for_v2(release, checkpoint.architectures)
     if release.has(capacity.V2_RUNNER_FOR_DENSE_MODELS):
-        if (geometry.has_inner_state and not listed) or given.value(launch, "kv_sharing_fast_prefill"):
+        if geometry.has_inner_state and not listed:
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:

@@ -19,7 +19,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
     size = plan.launch.get("pipeline_parallel_size")
     stages = f"{FLAG} {size}" if isinstance(size, int) else FLAG
-    for error in errors(plan, "pipeline_partition", "pipeline_unsupported"):
+    for error in errors(plan, "pipeline_partition", "pipeline_unsupported", "empty_stage"):
         if error.code == "pipeline_unsupported":
             drafts = "the draft of " if error.facts.get("draft") else ""
             message = (
@@ -32,7 +32,10 @@ def check(plan: Plan) -> Iterator[Finding]:
             layers = f" of {plan.geometry.num_layers} layers" if plan.geometry else ""
             message = f"{stages} and {PARTITION} do not make a pipeline{layers} ({said(error)})"
             fix = f"give {PARTITION} one number per stage that add up to the layers, or leave it out"
-            if PARTITION not in plan.launch.environment:
+            if error.code == "empty_stage":
+                message = f"{stages} leaves a stage{layers} without any ({said(error)})"
+                fix = "give every stage a layer that has a cache"
+            elif PARTITION not in plan.launch.environment:
                 message = f"{stages} does not make a pipeline{layers} ({said(error)})"
                 fix = f"lower {FLAG}"
         yield Finding(rule=CODE, severity=Severity.ERROR, message=message, options=(FLAG,), fix=fix)
@@ -52,6 +55,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=10,10 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
     good=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=20,12 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
-    claims=("pipeline_partition", "pipeline_unsupported"),
+    claims=("pipeline_partition", "pipeline_unsupported", "empty_stage"),
     check=check,
 )

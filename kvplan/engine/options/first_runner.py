@@ -1,0 +1,121 @@
+"""Options that keep a launch on the V1 model runner, because the V2 runner of the release lacks what they ask for.
+
+Source: `VllmConfig._get_v2_model_runner_unsupported_features` (config/vllm.py). What speculation lacks there is in
+`engine/speculation/running.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvplan.engine.models.geometry import ModelGeometry
+from kvplan.engine.options import given
+from kvplan.engine.stop import stop
+from kvplan.engine.values import Stage
+from kvplan.launch.values import Launch
+
+_STOCK_COMPILE = (1, "1", "STOCK_TORCH_COMPILE", "stock_torch_compile")
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that the V2 runner of the releases from `since` to `until` does not do."""
+
+    name: str
+    asked: Callable[[Launch, ModelGeometry], bool]
+    since: str = "0.22.1"
+    until: str | None = None
+
+
+def lacking(launch: Launch, geometry: ModelGeometry) -> tuple[str, ...]:
+    """What the launch asks for and the V2 runner of its release lacks, by vLLM's own words."""
+    return tuple(
+        lack.name for lack in _LACKS if launch.release.within(lack.since, lack.until) and lack.asked(launch, geometry)
+    )
+
+
+def check(lacking: tuple[str, ...]) -> None:
+    """Raises StartupStops where the V2 runner has to work and lacks something."""
+    if lacking:
+        raise stop(
+            Stage.OPTIONS,
+            "invalid_value",
+            f"Model Runner V2 does not yet support: {', '.join(lacking)}",
+            exception="ValidationError",
+            facts={"lacking": lacking},
+        )
+
+
+def _number(launch: Launch, name: str) -> int:
+    value = given.value(launch, name)
+    return 1 if value is None else int(value)
+
+
+def _set(name: str) -> Callable[[Launch, ModelGeometry], bool]:
+    return lambda launch, _: bool(given.value(launch, name))
+
+
+def _compilation(launch: Launch) -> Mapping[str, Any]:
+    config = launch.get("compilation_config")
+    return config if isinstance(config, Mapping) else {}
+
+
+def _stock_compile(launch: Launch, _: ModelGeometry) -> bool:
+    return _compilation(launch).get("mode") in _STOCK_COMPILE
+
+
+def _sequence_parallel(launch: Launch, _: ModelGeometry) -> bool:
+    passes = None if given.value(launch, "enforce_eager") else _compilation(launch).get("pass_config")
+    return isinstance(passes, Mapping) and bool(passes.get("enable_sp")) and _number(launch, "tensor_parallel_size") > 1
+
+
+def _prefill_ranks(launch: Launch, _: ModelGeometry) -> bool:
+    return _number(launch, "prefill_context_parallel_size") > 1
+
+
+def _prefill_ranks_without_mla(launch: Launch, geometry: ModelGeometry) -> bool:
+    return _prefill_ranks(launch, geometry) and not geometry.use_mla
+
+
+def _external_stages(launch: Launch, _: ModelGeometry) -> bool:
+    external = launch.get("distributed_executor_backend") == "external_launcher"
+    return external and _number(launch, "pipeline_parallel_size") > 1
+
+
+def _logits(launch: Launch, geometry: ModelGeometry) -> bool:
+    mode = given.value(launch, "logprobs_mode")
+    return geometry.runner_type == "generate" and mode in ("raw_logits", "processed_logits")
+
+
+def _microbatches_with_more(launch: Launch, geometry: ModelGeometry) -> bool:
+    cut = bool(given.value(launch, "enable_dbo")) or _number(launch, "ubatch_size") > 1
+    more = (
+        bool(given.value(launch, "enable_lora"))
+        or launch.get("speculative_config") is not None
+        or _number(launch, "pipeline_parallel_size") > 1
+        or _number(launch, "decode_context_parallel_size") > 1
+        or _prefill_ranks(launch, geometry)
+        or geometry.is_hybrid
+        or geometry.attention == "encoder_decoder"
+    )
+    return cut and more
+
+
+_LACKS = (
+    Lack("prefill context parallelism", _prefill_ranks, until="0.25.1"),
+    Lack("prefill context parallelism", _prefill_ranks_without_mla, since="0.26.0", until="0.28.0"),
+    Lack("stock torch.compile", _stock_compile, until="0.31.0"),
+    Lack("sequence parallelism", _sequence_parallel, until="0.31.0"),
+    Lack("pipeline parallelism with external_launcher", _external_stages, since="0.24.0"),
+    Lack("dual batch overlap", _set("enable_dbo"), until="0.29.0"),
+    Lack("dual batch overlap with other features", _microbatches_with_more, since="0.30.0"),
+    Lack("elastic expert parallelism", _set("enable_elastic_ep"), since="0.24.0", until="0.31.0"),
+    Lack("routed experts capture", _set("enable_return_routed_experts"), until="0.27.1"),
+    Lack("custom logits processors", _set("logits_processors"), until="0.30.0"),
+    Lack("prompt embeds", _set("enable_prompt_embeds"), until="0.28.0"),
+    Lack("logprobs mode", _logits, until="0.25.1"),
+    Lack("KV sharing fast prefill", _set("kv_sharing_fast_prefill"), until="0.29.0"),
+    Lack("EC transfer", _set("ec_transfer_config"), until="0.27.1"),
+)

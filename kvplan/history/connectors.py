@@ -1,0 +1,30 @@
+"""History entries about connectors that move the KV cache elsewhere."""
+
+from kvplan.releases import Behaviour
+
+CONNECTOR_DISABLES_HYBRID_MANAGER = Behaviour(
+    "CONNECTOR_DISABLES_HYBRID_MANAGER",
+    "any --kv-transfer-config switches the hybrid KV cache manager off; later, only one whose connector does not "
+    "support it, --kv-offloading-size included",
+    until="0.21.0",
+    where="config/vllm.py",
+)
+EMPTY_MULTI_WORKS_WITH_HYBRID = Behaviour(
+    "EMPTY_MULTI_WORKS_WITH_HYBRID",
+    "a MultiConnector that lists no connectors leaves the hybrid KV cache manager on",
+    since="0.22.1",
+    until="0.22.1",
+    where="config/vllm.py",
+)
+SIMPLE_OFFLOADING = Behaviour(
+    "SIMPLE_OFFLOADING",
+    "VLLM_USE_SIMPLE_KV_OFFLOAD=1 makes --kv-offloading-size use the SimpleCPUOffloadConnector",
+    since="0.19.1",
+    where="config/vllm.py",
+)
+NIXL_SHARDS_WHOLLY = Behaviour(
+    "NIXL_SHARDS_WHOLLY",
+    "with the NixlConnector, decode context parallelism is off or spans all tensor-parallel ranks, of MLA models only",
+    since="0.30.0",
+    where="config/vllm.py",
+)
