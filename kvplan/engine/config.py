@@ -57,6 +57,7 @@ class EngineConfig:
     quantization_method: str | None
     """The method the run ends up with: the checkpoint's, or what claims it."""
     expert_parallel: bool
+    shards_hidden_states: bool
     batch_invariant: bool
     decode_context_parallel: int
     prefill_context_parallel: int
@@ -191,6 +192,7 @@ def validate(
         quantization=given.value(launch, "quantization"),
         quantization_method=method,
         expert_parallel=bool(given.value(launch, "enable_expert_parallel")),
+        shards_hidden_states=bool(given.value(launch, "enable_hc_sp")),
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         decode_context_parallel=context.decode,
         prefill_context_parallel=context.prefill,

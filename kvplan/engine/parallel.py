@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.models.by_name import SPREADS_HIDDEN_STATES
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
@@ -50,6 +51,8 @@ def pipeline_unsupported(architecture: str, *, draft: bool = False) -> StartupSt
 def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     """The split of the model over ranks. Raises StartupStops where vLLM refuses it."""
     tensor, stages = config.tensor_parallel, config.pipeline_parallel
+    if config.shards_hidden_states and tensor > 1:
+        _check_hidden_states(geometry, stages)
     if geometry.num_attention_heads % tensor:
         raise stop(
             Stage.PARALLEL,
@@ -97,6 +100,23 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             )
         )
     return Split(tensor, starts, tuple(steps))
+
+
+def _check_hidden_states(geometry: ModelGeometry, stages: int) -> None:
+    """What --enable-hc-sp asks: a class that spreads the streams of its hidden state over ranks, and no pipeline."""
+    if geometry.architecture not in SPREADS_HIDDEN_STATES:
+        message = "--enable-hc-sp is not supported for this model"
+    elif stages > 1:
+        message = "--enable-hc-sp requires PP=1"
+    else:
+        return
+    raise stop(
+        Stage.PARALLEL,
+        "invalid_value",
+        message,
+        exception="ValidationError",
+        facts={"option": "--enable-hc-sp", "architecture": geometry.architecture},
+    )
 
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:

@@ -286,3 +286,9 @@ def test_dense_mla_does_not_share_tokens_twice() -> None:
     stage, exception, message = refusal("deepseek-ai/DeepSeek-V2-Lite", *flags)
     assert (stage, exception) == ("layers", "NotImplementedError")
     assert message == "MLAAttention does not support PCP+DCP."
+
+
+def test_only_qwen4_spreads_hidden_states() -> None:
+    stage, _, message = refusal(LLAMA, "-tp", "2", "--enable-hc-sp")
+    assert (stage, message) == ("parallel", "--enable-hc-sp is not supported for this model")
+    assert planned(LLAMA, "--enable-hc-sp").error is None

@@ -18,6 +18,9 @@ DEEPSEEK_V4 = frozenset({"deepseek_v4"})
 DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
 """Model types whose FP8 checkpoints have a method of their own. Source: `quantization/fp8.py`."""
 
+SPREADS_HIDDEN_STATES = frozenset({"Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"})
+"""Classes whose residual streams --enable-hc-sp spreads over tensor-parallel ranks. Source: `models/qwen4_exp`."""
+
 FEED_FORWARD: dict[str, str] = {
     "DeepseekV2ForCausalLM": "shared_experts",
     "DeepseekV32ForCausalLM": "shared_experts",
