@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.engine import compressed_groups
@@ -25,6 +25,9 @@ GIB = 1 << 30
 
 LENGTHS = (8_192, 32_768, 131_072)
 """Lengths of requests, in tokens, that are told besides max_model_len."""
+
+DOUBLING = tuple(1 << exponent for exponent in range(10, 31))
+"""Lengths of requests, in tokens, for a picture of how many fit at once: 1,024, 2,048 and so on."""
 
 _FAR = 1 << 40
 """Tokens of a request so long that its windows are full."""
@@ -241,6 +244,7 @@ def _capacity(
         bytes_per_token=slope,
         log_lines=lines,
         lengths=_lengths(groups, limits, release, num_blocks),
+        curve=_curve(groups, limits, release, num_blocks),
         kinds=_kinds(groups, limits),
         unused_bytes=_unused(groups, limits, per_block),
     )
@@ -250,13 +254,30 @@ def _lengths(
     groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, num_blocks: int | None
 ) -> tuple[LengthFit, ...]:
     """Requests of some lengths, as if each were the maximum: what they take and how many fit in `num_blocks`."""
-    longest, per_block = limits.max_model_len, bytes_per_block(groups, release)
+    per_block = bytes_per_block(groups, release)
     told = []
-    for length in (*(length for length in LENGTHS if length < longest), longest):
+    for length in _up_to(limits.max_model_len, LENGTHS):
         at = replace(limits, max_model_len=length)
         times = None if num_blocks is None else concurrency(groups, at, release, num_blocks)
         told.append(LengthFit(length, per_block * sum(_group_blocks(group, at) for group in groups), times))
     return tuple(told)
+
+
+def _up_to(longest: int, lengths: Iterable[int]) -> tuple[int, ...]:
+    return (*(length for length in lengths if length < longest), longest)
+
+
+def _curve(
+    groups: tuple[CacheGroup, ...], limits: RequestLimits, release: Release, num_blocks: int | None
+) -> tuple[tuple[int, float], ...]:
+    """Requests at once for lengths that double, each as if it were the maximum: (tokens, concurrency)."""
+    if num_blocks is None:
+        return ()
+    distinct = tuple(_distinct(group) for group in groups)
+    return tuple(
+        (length, concurrency(distinct, replace(limits, max_model_len=length), release, num_blocks))
+        for length in _up_to(limits.max_model_len, DOUBLING)
+    )
 
 
 def _kinds(groups: tuple[CacheGroup, ...], limits: RequestLimits) -> tuple[KindShare, ...]:

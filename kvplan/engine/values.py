@@ -216,6 +216,9 @@ class Capacity:
     """vLLM's own log lines, as this release prints them."""
     lengths: tuple[LengthFit, ...] = ()
     """Requests of 8k, 32k and 128k tokens as far as the model takes them, and of max_model_len."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """How many requests fit at once, as the logged concurrency counts, by their length in tokens: 1,024, twice that and
+    so on, and max_model_len."""
     kinds: tuple[KindShare, ...] = ()
     unused_bytes: int = 0
     """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,6 +11,10 @@ from kvplan.report import outcomes
 from kvplan.report.style import STYLE
 from kvplan.report.words import printable
 from kvplan.rules.values import Finding
+
+_OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+_SHORT = 20
+"""Characters of a name that leave room beside it on a phone."""
 
 
 def document(title: str, body: Iterable[str]) -> str:
@@ -30,6 +35,11 @@ def text(plain: str) -> str:
     return escape(printable(" ".join(plain.split())))
 
 
+def prose(plain: str) -> str:
+    """Sentences as HTML, in which the names of options are not broken at their hyphens."""
+    return _OPTION.sub(r'<span class="option">\g<0></span>', text(plain))
+
+
 def badge(word: str) -> str:
     """A verdict or a severity."""
     return f'<span class="badge {word}">{word}</span>'
@@ -42,8 +52,15 @@ def link(name: str) -> str:
 
 
 def pairs(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what they are, which is HTML already."""
-    return f"<dl>{''.join(f'<dt>{text(name)}</dt><dd>{value}</dd>' for name, value in rows)}</dl>"
+    """Names and what they are, which is HTML already; below each other on a phone where the names are long."""
+    told = list(rows)
+    items = "".join(f"<dt>{text(name)}</dt><dd>{value}</dd>" for name, value in told)
+    return f"<dl{_long(name for name, _ in told)}>{items}</dl>"
+
+
+def _long(names: Iterable[str]) -> str:
+    """The class of a list with long names."""
+    return ' class="long"' if any(len(name) > _SHORT for name in names) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +76,8 @@ class Bar:
 
 def chart(bars: Iterable[Bar]) -> str:
     """Bars below each other."""
-    return f'<dl class="chart">{"".join(map(_bar, bars))}</dl>'
+    told = list(bars)
+    return f'<div class="chart"><dl{_long(bar.name for bar in told)}>{"".join(map(_bar, told))}</dl></div>'
 
 
 def _bar(bar: Bar) -> str:
@@ -71,7 +89,7 @@ def _bar(bar: Bar) -> str:
 def finding(found: Finding, name: str, rows: Iterable[tuple[str, str]]) -> str:
     """A finding of the rule called `name`, with more about it as `pairs` takes it."""
     head = f"<h3>{badge(str(found.severity))} {found.rule} {text(name)}</h3>"
-    return f'<section class="card">{head}<p>{text(found.message)}</p>{pairs(rows)}</section>'
+    return f'<section class="card">{head}<p>{prose(found.message)}</p>{pairs(rows)}</section>'
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[str] = ()) -> str:

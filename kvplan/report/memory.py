@@ -48,19 +48,3 @@ def cache_parts(capacity: Capacity) -> tuple[Part, ...]:
         Part(need, f"one request of {length} tokens: {size(need)}", "need"),
         Part(have - need, f"left for others: {size(have - need)}", "cache"),
     )
-
-
-_LENGTHS = (8_192, 32_768, 131_072)
-"""Tokens of requests that people ask about, besides the greatest length."""
-
-
-def requests_at(capacity: Capacity) -> tuple[tuple[int, float], ...]:
-    """How many requests of a length the cache holds, for some lengths in tokens: from the need of a long request as a
-    line, which for requests shorter than a model's windows says rather more than they need. Empty where that is not
-    known."""
-    have, fixed, slope = capacity.available_bytes, capacity.fixed_bytes, capacity.bytes_per_token
-    if have is None or fixed is None or slope is None or have <= 0:
-        return ()
-    lengths = [*(length for length in _LENGTHS if length < capacity.max_model_len), capacity.max_model_len]
-    needs = [(length, fixed + slope * length) for length in lengths]
-    return tuple((length, have / need) for length, need in needs if need > 0)

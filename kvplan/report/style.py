@@ -34,8 +34,8 @@ th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numer
 .axis{display:flex;justify-content:space-between;gap:1rem;color:var(--soft);font-size:.85rem;margin:.2rem 0}
 .bar{display:flex;height:26px;border:1px solid var(--line);margin-top:.6rem}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.1rem 1.2rem;padding:0;margin:.3rem 0;font-size:.9rem}
-.legend i{display:inline-block;width:1.1em;height:.9em;margin-right:.4em;vertical-align:-.05em;
-border:1px solid var(--soft)}
+.legend li{display:flex;align-items:baseline}
+.legend i{flex:none;width:1.1em;height:.9em;margin-right:.4em;border:1px solid var(--soft);transform:translateY(.1em)}
 .wide{background:var(--wide)}.cache{background:var(--cache)}
 .eight{background:repeating-linear-gradient(45deg,var(--eight) 0 4px,var(--mark) 4px 6px),var(--eight)}
 .need{background:repeating-linear-gradient(45deg,var(--cache) 0 6px,var(--mark) 6px 8px),var(--cache)}
@@ -44,7 +44,8 @@ border:1px solid var(--soft)}
 .other,.used{background:repeating-linear-gradient(90deg,var(--other) 0 5px,var(--mark) 5px 7px),var(--other)}
 .free{background:var(--page)}
 .chart dd{display:flex;align-items:center;gap:.6rem}.chart i{flex:none;height:.9em}
-@media(max-width:600px){.chart{grid-template-columns:1fr}.chart dd{margin-bottom:.4rem}}
+.option{display:inline-block;max-width:100%;overflow-wrap:anywhere}
+@media(max-width:600px){dl.long{grid-template-columns:1fr}dl.long dd{margin-bottom:.4rem}}
 .cause{border-left:3px solid var(--line);padding-left:.6rem;font-size:.95em}code{overflow-wrap:anywhere}
 @media print{details{break-inside:avoid}}
 """

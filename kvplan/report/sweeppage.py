@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.report import htmlparts
 from kvplan.report import sweepwords as words
 from kvplan.report.canvas import Canvas
-from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, table, text
+from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, prose, table, text
 from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.sweepwords import Alike, Alteration, Clause
 from kvplan.report.words import counted
@@ -33,7 +33,7 @@ def _body(report: SweepReport) -> Iterator[str]:
     yield "<h2>Combinations</h2>"
     yield _table(report)
     if lost := words.problems(report):
-        rows = [(words.among(report, rows), text(problem)) for problem, rows in lost.items()]
+        rows = [(words.among(report, rows), prose(problem)) for problem, rows in lost.items()]
         yield f"<h2>Not checked</h2>{pairs(rows)}"
     found = words.alike(report)
     if found:
@@ -60,7 +60,7 @@ def _finding(report: SweepReport, one: Alike) -> str:
     finding = one.finding
     rows = [("in", text(words.among(report, one.rows)))]
     if finding.fix:
-        rows.append(("fix", text(finding.fix)))
+        rows.append(("fix", prose(finding.fix)))
     if finding.references:
         rows.append(("see", ", ".join(map(link, finding.references))))
     return htmlparts.finding(finding, get(finding.rule).name, rows)
@@ -79,4 +79,4 @@ def _clause(clause: Clause) -> str:
     beside = [] if clause.entry is None else [f"<code>{text(clause.entry)}</code>"]
     if clause.source is not None:
         beside.append(link(clause.source))
-    return f"{text(clause.text)} ({', '.join(beside)})" if beside else text(clause.text)
+    return f"{prose(clause.text)} ({', '.join(beside)})" if beside else prose(clause.text)

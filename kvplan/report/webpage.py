@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from kvplan.engine.values import Capacity, Plan
 from kvplan.report import headline, htmlparts, layertable, outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, table, text
+from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, prose, table, text
 from kvplan.report.markdown import capacity_rows
-from kvplan.report.memory import Part, cache_parts, gpu_parts, requests_at
+from kvplan.report.memory import Part, cache_parts, gpu_parts
 from kvplan.report.outcomes import Outcome, Told
 from kvplan.report.runs import Run, fold
 from kvplan.report.scanvalues import ScanReport
@@ -41,7 +41,7 @@ def _of_launch(launch: Outcome) -> Iterator[str]:
 def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
     yield f"<h1>{badge(str(report.verdict))} {text(outcomes.sum_of(report))}</h1>"
     if lost := outcomes.lost(report):
-        yield f"<h2>Not checked</h2>\n{pairs((one.name, text(one.reason)) for one in lost)}"
+        yield f"<h2>Not checked</h2>\n{pairs((one.name, prose(one.reason)) for one in lost)}"
     if gone := outcomes.let_be(report):
         yield f"<h2>Not checked, and let be</h2>\n{pairs((name, text(why)) for name, why in gone)}"
     told = outcomes.everything(launches)
@@ -68,7 +68,7 @@ def _findings(told: Sequence[Told]) -> Iterator[str]:
         yield "<h2>Findings</h2>"
     for one in counting:
         finding = one.finding
-        rows = [(name, text(value)) for name, value in outcomes.details(one) if name != "see"]
+        rows = [(name, prose(value)) for name, value in outcomes.details(one) if name != "see"]
         links = [link(name) for name in finding.references]
         if links:
             rows.append(("see", ", ".join(links)))
@@ -91,7 +91,7 @@ def _figures(plan: Plan) -> Iterator[str]:
         yield from _bar(gpu_parts(plan))
         yield from _bar(cache_parts(capacity))
         yield pairs((name, text(value)) for name, value in capacity_rows(capacity))
-        yield from _requests(capacity)
+        yield from _requests(plan, capacity)
 
 
 def _strip(plan: Plan) -> Iterator[str]:
@@ -119,14 +119,15 @@ def _family(dtype: str) -> str:
     return next((family for start, family in _FAMILIES.items() if dtype.startswith(start)), "other")
 
 
-def _requests(capacity: Capacity) -> Iterator[str]:
+def _requests(plan: Plan, capacity: Capacity) -> Iterator[str]:
     """How many requests fit at once, by their length: a bar each, its number in words."""
-    told = requests_at(capacity)
-    if not told:
+    most = max((times for _, times in capacity.curve), default=0)
+    if most <= 0:
         return
-    most = max(times for _, times in told)
-    bars = [Bar(f"{number(length)} tokens", times / most, f"{times:,.2f}x") for length, times in told]
+    bars = [Bar(f"{number(length)} tokens", times / most, f"{times:,.2f}x") for length, times in capacity.curve]
     yield f"<h2>Requests at once, by length</h2>{chart(bars)}"
+    if plan.settings is not None:
+        yield f"<p>{prose(f'--max-num-seqs lets at most {number(plan.settings.max_num_seqs)} run at once.')}</p>"
 
 
 def _bar(parts: Sequence[Part]) -> Iterator[str]:

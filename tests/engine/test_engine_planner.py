@@ -158,3 +158,26 @@ def test_block_steps_tell_what_grouping_made_of_smaller_pages() -> None:
     steps = planned("google/gemma-4-26B-A4B-it", "0.25.1", "h100").block_size_steps
     assert [(step.block_size, step.cause) for step in steps] == [(16, "default"), (32, "unification")]
     assert steps[-1].text == "16 times 2, so that these pages are as large as the largest (131,072 B)"
+
+
+def test_the_curve_is_computed_and_no_line_below_the_windows() -> None:
+    """At 1,024 tokens the full group takes 64 blocks and each of six sliding groups 65, windows or not; at 32,768
+    tokens, where the reserve of 1,023 + 2 x 8,192 tokens is complete, 2,048 and 1,089 each."""
+    found = planned("google/gemma-3-27b-it", "0.33.0", memory=40 * GIB).capacity
+    assert found is not None
+    assert found.num_blocks is not None
+    curve = dict(found.curve)
+    assert [length for length, _ in found.curve] == [1 << exponent for exponent in range(10, 18)]
+    assert curve[1_024] == found.num_blocks / (64 + 6 * 65)
+    assert curve[32_768] == found.num_blocks / (2_048 + 6 * 1_089)
+    assert curve[131_072] == found.max_concurrency
+    assert {fit.tokens: fit.concurrency for fit in found.lengths}.items() <= curve.items()
+
+
+def test_the_curve_ends_with_the_longest_request_and_needs_memory() -> None:
+    command = "meta-llama/Llama-3.1-8B --max-model-len 5000"
+    with_memory, without = (planned(command, "0.33.0", memory=memory).capacity for memory in (40 * GIB, None))
+    assert with_memory is not None
+    assert without is not None
+    assert [length for length, _ in with_memory.curve] == [1_024, 2_048, 4_096, 5_000]
+    assert without.curve == ()

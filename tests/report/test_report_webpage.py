@@ -89,11 +89,11 @@ def test_memory_that_cannot_be_is_not_drawn(good: Plan) -> None:
     assert memory.cache_parts(replace(good.capacity, available_bytes=1)) == ()
 
 
-def test_requests_by_length_follow_the_line_of_the_need(good: Plan) -> None:
+def test_requests_by_length_are_drawn_from_the_curve(good: Plan) -> None:
     assert good.capacity is not None
-    line = replace(
-        good.capacity, available_bytes=10_000_000, fixed_bytes=1_808, bytes_per_token=1.0, max_model_len=48_192
-    )
-    assert memory.requests_at(line) == ((8_192, 1_000.0), (32_768, 10_000_000 / 34_576), (48_192, 200.0))
-    assert "<dt>8,192 tokens</dt>" in webpage.render(make(replace(good, capacity=line), []))
-    assert memory.requests_at(replace(line, bytes_per_token=None)) == ()
+    curved = replace(good.capacity, curve=((1_024, 1_000.0), (2_048, 250.0)))
+    page = webpage.render(make(replace(good, capacity=curved), []))
+    assert '<dt>1,024 tokens</dt><dd><i class="cache" style="width:60.0%"></i><span>1,000.00x</span></dd>' in page
+    assert '<dt>2,048 tokens</dt><dd><i class="cache" style="width:15.0%"></i><span>250.00x</span></dd>' in page
+    none = replace(good.capacity, curve=())
+    assert "Requests at once" not in webpage.render(make(replace(good, capacity=none), []))
