@@ -17,7 +17,7 @@ from kvplan.cli.output import give_up_stdout
 from kvplan.errors import InputError
 from kvplan.report.words import printable
 
-COMMANDS = ("check", "scan", "plan", "why", "sweep", "explain", "rules", "releases", "models")
+COMMANDS = ("check", "scan", "plan", "why", "sweep", "explain", "rules", "releases", "models", "completion")
 
 _INTERRUPTED = 130
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kvplan.cli.completing import files, gpus, releases, rules
 from kvplan.cli.configured import collect
 from kvplan.cli.words import PassedOn
 from kvplan.report.formats import FORMATS
@@ -20,6 +21,7 @@ _SETTINGS = (
         is_eager=True,
         expose_value=False,
         callback=collect,
+        shell_complete=files,
         help="Read kvplan's settings from FILE (--config is vLLM's own option).",
         show_default=".kvplan.toml, kvplan.toml or pyproject.toml [tool.kvplan], the nearest upwards",
     ),
@@ -39,12 +41,14 @@ _LAUNCH = (
         metavar="RELEASE",
         default="latest",
         show_default="the newest known",
+        shell_complete=releases,
         help="The vLLM release, such as 0.25.1.",
     ),
     click.option(
         "--gpu",
         metavar="GPU[:COUNT]",
         show_default="h200, assumed",
+        shell_complete=gpus,
         help="The GPU: a name (h200, b200:8, 'RTX 4090') or a compute capability (sm_90).",
     ),
     click.option(
@@ -74,7 +78,9 @@ _LAUNCH = (
     click.option("--offline", is_flag=True, help="Never use the network."),
 )
 
-_OUTPUT_FILE = click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+_OUTPUT_FILE = click.option(
+    "--output", metavar="FILE", shell_complete=files, help="Write to FILE instead of standard output."
+)
 
 _OUTPUT = (
     click.option(
@@ -87,7 +93,7 @@ _OUTPUT = (
     ),
     _OUTPUT_FILE,
     *(
-        click.option(f"--output-{name}", metavar="FILE", help=f"Besides, {one.summary}: to FILE.")
+        click.option(f"--output-{name}", metavar="FILE", shell_complete=files, help=f"Besides, {one.summary}: to FILE.")
         for name, one in FORMATS.items()
     ),
 )
@@ -109,9 +115,10 @@ _RULES = (
         "--select",
         metavar="RULES",
         multiple=True,
+        shell_complete=rules,
         help="Only these rules: codes, beginnings of codes or names (KV2,KV301).",
     ),
-    click.option("--ignore", metavar="RULES", multiple=True, help="Leave these rules out."),
+    click.option("--ignore", metavar="RULES", multiple=True, shell_complete=rules, help="Leave these rules out."),
     click.option(
         "--no-ignore",
         is_flag=True,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import click
+from click.shell_completion import CompletionItem
 
 _META = "kvplan.words"
 
@@ -49,6 +50,14 @@ class LaunchCommand(click.Command):
         mine, theirs = self._divide(ctx, head)
         ctx.meta[_META] = Words(tuple(theirs), literal)
         return super().parse_args(ctx, mine)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """kvplan's own options, and what may come next of the launch."""
+        from kvplan.cli.completing import launch_words
+
+        words = words_of(ctx)
+        own = super().shell_complete(ctx, incomplete) if words.literal is None else []
+        return [*own, *launch_words(ctx, words.options, words.literal, incomplete)]
 
     def collect_usage_pieces(self, _ctx: click.Context) -> list[str]:
         """What `--help` shows behind the command's name."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from kvplan.cli import main
@@ -213,23 +214,75 @@ def test_the_settings_of_the_readme_are_read(tmp_path: Path) -> None:
 # Completion
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+SHELLS = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+
+
+@SHELLS
 def test_completion_scripts(shell: str) -> None:
-    if shell == "bash" and shutil.which("bash") is None:
+    """The script that the command prints is the one that the README has the shells take."""
+    if shutil.which("bash") is None:
         pytest.skip("there is no bash")
-    assert f"_KVPLAN_COMPLETE={shell}_source kvplan" in README
-    done = completion(_KVPLAN_COMPLETE=f"{shell}_source")
-    assert "_KVPLAN_COMPLETE" in done
+    assert f"kvplan completion {shell}" in README
+    done = CliRunner().invoke(main, ["completion", shell])
+    assert done.exit_code == 0
+    assert f"_KVPLAN_COMPLETE={shell}_complete" in done.stdout
+
+
+@SHELLS
+def test_the_shells_take_their_scripts(shell: str) -> None:
+    if shutil.which(shell) is None or shutil.which("bash") is None:
+        pytest.skip(f"there is no {shell}")
+    script = CliRunner().invoke(main, ["completion", shell]).stdout
+    done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [("kvplan sc", "scan"), ("kvplan check --kvplan", "--kvplan-config"), ("kvplan scan --fail-on w", "warning")],
+    [
+        ("kvplan sc", ["scan"]),
+        ("kvplan check --kvplan", ["--kvplan-config"]),
+        ("kvplan scan --fail-on w", ["warning"]),
+        ("kvplan completion f", ["fish"]),
+        ("kvplan check glm-5.2-f", ["GLM-5.2-FP8"]),
+        ("kvplan plan openai/gpt-oss", ["openai/gpt-oss-120b", "openai/gpt-oss-20b"]),
+        ("kvplan check own", ["own-model"]),
+        ("kvplan check GLM-5.2-FP8 glm", []),
+        ("kvplan check GLM-5.2-FP8 --kv-cache-dtype-s", ["--kv-cache-dtype-skip-layers"]),
+        ("kvplan check GLM-5.2-FP8 --kv-cache-dtype fp8_e5", ["fp8_e5m2"]),
+        ("kvplan check GLM-5.2-FP8 --vllm-version 0.16.0 --kv-cache-dtype nvfp", []),
+        ("kvplan check GLM-5.2-FP8 --mamba-cache-mode al", ["align"]),
+        ("kvplan sweep GLM-5.2-FP8 --gpu h200,b3", ["h200,b300"]),
+        ("kvplan sweep GLM-5.2-FP8 --releases 0.25.1,al", ["0.25.1,all"]),
+        ("kvplan check --vllm-version 0.25", ["0.25.1"]),
+        ("kvplan check -- v", ["vllm"]),
+        ("kvplan check -- vllm s", ["serve"]),
+        ("kvplan check -- vllm serve gpt-oss-20", ["gpt-oss-20b"]),
+        ("kvplan check -- vllm serve gpt-oss-20b --max-num-se", ["--max-num-seqs"]),
+        ("kvplan explain KV20", [f"KV20{number}" for number in range(1, 10)]),
+        ("kvplan check GLM-5.2-FP8 --ignore KV9,KV911", ["KV9,KV911"]),
+    ],
 )
-def test_completion_completes(words: str, completed: str) -> None:
-    number = str(len(words.split()) - 1)
-    done = completion(_KVPLAN_COMPLETE="bash_complete", COMP_WORDS=words, COMP_CWORD=number)
-    assert done.split() == [f"plain,{completed}"]
+def test_completion_completes(
+    words: str, completed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kvplan.toml").write_text('[catalog.models]\nown-model = "zai-org/GLM-5.2-FP8"\n')
+    *before, incomplete = words.split()
+    found = ShellComplete(main, {}, "kvplan", "_KVPLAN_COMPLETE").get_completions(before[1:], incomplete)
+    assert [one.value for one in found if one.type == "plain"] == completed
+
+
+@pytest.mark.parametrize("words", ["kvplan check ./con", "kvplan scan dep", "kvplan check M --output-sarif x"])
+def test_files_are_left_to_the_shell(words: str) -> None:
+    *before, incomplete = words.split()
+    (only,) = ShellComplete(main, {}, "kvplan", "_KVPLAN_COMPLETE").get_completions(before[1:], incomplete)
+    assert (only.type, only.value) == ("file", incomplete)
+
+
+def test_completion_through_the_environment() -> None:
+    done = completion(_KVPLAN_COMPLETE="bash_complete", COMP_WORDS="kvplan check GLM-5.2-F", COMP_CWORD="2")
+    assert done.split() == ["plain,GLM-5.2-FP8"]
 
 
 def completion(**variables: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from kvplan.cli.completing import rules
+from kvplan.cli.options import plain_output_options
 from kvplan.cli.output import canvas, write
 
 
@@ -12,13 +14,13 @@ from kvplan.cli.output import canvas, write
     short_help="Explain one rule, with a bad and a good example.",
     epilog="""
 \b
-Example:
+Examples:
   kvplan explain KV201
+  kvplan explain skip-token-matches-nothing
 """,
 )
-@click.argument("code")
-@click.option("--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.argument("code", shell_complete=rules)
+@plain_output_options
 def command(code: str, format_name: str, output: str | None) -> int:
     """Explain the rule CODE (or of that name), with a bad and a good example."""
     from kvplan.report.listings import as_json, rule_dict, rule_text

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from kvplan.cli.completing import releases
 from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import plain_output_options, settings_options
 from kvplan.cli.output import canvas, write
@@ -37,6 +38,7 @@ Examples:
     metavar="RELEASE",
     default="latest",
     show_default="the newest known",
+    shell_complete=releases,
     help="The release whose architectures are meant.",
 )
 @plain_output_options

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from kvplan.cli.completing import releases as known_releases
+from kvplan.cli.options import plain_output_options
 from kvplan.cli.output import canvas, write
 
 
@@ -15,11 +17,11 @@ from kvplan.cli.output import canvas, write
 Examples:
   kvplan releases
   kvplan releases 0.26.0
+  kvplan releases --format json
 """,
 )
-@click.argument("release", required=False)
-@click.option("--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.argument("release", required=False, shell_complete=known_releases)
+@plain_output_options
 def command(release: str | None, format_name: str, output: str | None) -> int:
     """List the vLLM releases that kvplan knows, with every behaviour that began (+) or ended (-) in each.
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import click
 
+from kvplan.cli.options import plain_output_options
 from kvplan.cli.output import canvas, write
 
 
-@click.command("rules", short_help="List the rules.")
-@click.option("--format", "format_name", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output", metavar="FILE", help="Write to FILE instead of standard output.")
+@click.command(
+    "rules",
+    short_help="List the rules.",
+    epilog="""
+\b
+Examples:
+  kvplan rules
+  kvplan rules --format json
+""",
+)
+@plain_output_options
 def command(format_name: str, output: str | None) -> int:
     """List the rules with their severities."""
     from kvplan.report.listings import as_json, rule_dict, rules_text

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kvplan.cli.completing import files, gpus, releases
 from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
 from kvplan.cli.output import deliver, targets
@@ -41,15 +42,20 @@ Exit codes: 0 nothing at or above --fail-on, 1 something, 2 no launch found or t
 What cannot be followed counts as a warning.
 """,
 )
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH…", shell_complete=files)
 @click.option(
     "--model-map",
     metavar="PATH=MODEL",
     multiple=True,
     help="The model behind a path of the container, such as /models/glm=zai-org/GLM-5.2-FP8 (repeatable).",
 )
-@click.option("--vllm-version", metavar="RELEASE", help="The vLLM release of launches that do not name theirs.")
-@click.option("--gpu", metavar="GPU[:COUNT]", help="The GPU of launches that do not name theirs.")
+@click.option(
+    "--vllm-version",
+    metavar="RELEASE",
+    shell_complete=releases,
+    help="The vLLM release of launches that do not name theirs.",
+)
+@click.option("--gpu", metavar="GPU[:COUNT]", shell_complete=gpus, help="The GPU of launches that do not name theirs.")
 @click.option("--available-kv-memory", metavar="SIZE", help="Memory for the cache on each GPU, such as 60GiB.")
 @click.option(
     "--env",
@@ -69,10 +75,13 @@ What cannot be followed counts as a warning.
 @threshold_option("error", shown="error")
 @rule_options
 @output_options
-@click.option("--baseline", "baseline_file", metavar="FILE", help="Findings that FILE has do not count.")
+@click.option(
+    "--baseline", "baseline_file", metavar="FILE", shell_complete=files, help="Findings that FILE has do not count."
+)
 @click.option(
     "--write-baseline",
     metavar="FILE",
+    shell_complete=files,
     help="Write what is found to FILE, for --baseline, instead of telling it; exit code 0.",
 )
 @settings_options

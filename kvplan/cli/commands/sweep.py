@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from kvplan.cli.completing import release_spans
 from kvplan.cli.launching import asked, report_of
 from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
 from kvplan.cli.output import deliver, targets
@@ -35,7 +36,12 @@ Several values are written with commas between: --gpu h200,b200 -tp 4,8. A comma
 Exit codes: 0 told, 1 a row has what --fail-on names, 2 no combination can be used.
 """,
 )
-@click.option("--releases", metavar="LIST", help="--vllm-version that also takes 'all' and spans: 0.19..0.26.")
+@click.option(
+    "--releases",
+    metavar="LIST",
+    shell_complete=release_spans,
+    help="--vllm-version that also takes 'all' and spans: 0.19..0.26.",
+)
 @click.option(
     "--diff", is_flag=True, help="Tell what changes from row to row, and which history entries are the cause."
 )
