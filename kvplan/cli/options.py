@@ -93,7 +93,7 @@ _OUTPUT = (
     ),
     _OUTPUT_FILE,
     *(
-        click.option(f"--output-{name}", metavar="FILE", shell_complete=files, help=f"Besides, {one.summary}: to FILE.")
+        click.option(f"--output-{name}", metavar="FILE", shell_complete=files, help=f"Also to FILE: {one.summary}.")
         for name, one in FORMATS.items()
     ),
 )

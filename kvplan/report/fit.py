@@ -36,7 +36,8 @@ def fit(page: Page, plan: Plan, capacity: Capacity) -> None:
         rate = number(round(capacity.bytes_per_token, 2))
         rows.append(["all", layers, number(taken), number(capacity.fixed_bytes), rate])
     headings = ("kind", "layers", f"B at {length} tokens", "fixed B", "B/token")
-    page.table(headings, rows, right=headings[1:])
+    columns = page.fitting(dict(zip(headings, zip(*rows, strict=True), strict=True)), ("layers", "fixed B"))
+    page.table(tuple(columns), zip(*columns.values(), strict=True), right=headings[1:])
     pairs = []
     book = textbook(plan)
     if book is not None:

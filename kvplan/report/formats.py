@@ -52,27 +52,27 @@ FORMATS: dict[str, Format] = {
     for entry in (
         Format(
             "text",
-            "for people at a terminal",
+            "text for people at a terminal",
             "kvplan.report.text",
             "kvplan.report.scantext",
             "kvplan.report.sweeptext",
         ),
         Format(
             "json",
-            "for programs: the kvplan/1 contract",
+            "JSON for programs, by kvplan's own schemas",
             "kvplan.report.jsonreport",
             "kvplan.report.scanjson",
             "kvplan.report.sweepjson",
         ),
         Format(
             "markdown",
-            "for comments and job summaries",
+            "Markdown for comments and job summaries",
             "kvplan.report.markdown",
             sweep_module="kvplan.report.sweepmarkdown",
         ),
         Format(
             "html",
-            "one page for a browser, with nothing from outside",
+            "one HTML page that loads nothing",
             "kvplan.report.webpage",
             sweep_module="kvplan.report.sweeppage",
         ),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kvplan.engine.values import Plan
-from kvplan.report.page import GAP, Page
+from kvplan.report.page import Page
 from kvplan.report.runs import Run, fold
 from kvplan.report.words import counted, layer_list, layers_named, number
 
@@ -21,8 +21,8 @@ def layers(page: Page, plan: Plan) -> None:
         return
     page.heading("Layers", f"{counted(len(plan.layers), 'cache')}, bytes of one layer on one GPU")
     columns = cells(runs)
-    chosen = _that_fit(columns, page.width - GAP)
-    page.table(chosen, zip(*(columns[heading] for heading in chosen), strict=True), right=_RIGHT)
+    chosen = page.fitting(columns, _DISPENSABLE)
+    page.table(tuple(chosen), zip(*chosen.values(), strict=True), right=_RIGHT)
     if "backend" in columns and "backend" not in chosen:
         page.pairs([("backends", _backends_by_run(runs))])
     stages = _stages(plan)
@@ -56,16 +56,6 @@ def cells(runs: Sequence[Run]) -> dict[str, list[str]]:
         "": [", ".join(run.notes) for run in runs],
     }
     return {heading: column for heading, column in columns.items() if any(column)}
-
-
-def _that_fit(columns: Mapping[str, Sequence[str]], room: int) -> list[str]:
-    """The headings of the columns that `room` has place for, by leaving out dispensable ones."""
-    widths = {heading: max(len(heading), *map(len, column)) for heading, column in columns.items()}
-    for heading in _DISPENSABLE:
-        if sum(widths.values()) + GAP * (len(widths) - 1) <= room:
-            break
-        widths.pop(heading, None)
-    return list(widths)
 
 
 def _backends_by_run(runs: Sequence[Run]) -> str:

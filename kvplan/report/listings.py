@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvplan.releases import KNOWN, Behaviour, Release
-from kvplan.report.canvas import Canvas
+from kvplan.report.canvas import PIPED_WIDTH, Canvas
 from kvplan.report.page import GAP, Page
 from kvplan.report.places import relative
 from kvplan.report.words import counted, lifetime, span
@@ -72,10 +72,12 @@ def rules_text(rules: Sequence[Rule], canvas: Canvas) -> str:
     return page.text()
 
 
-def releases_text(releases: Sequence[str], entries: Sequence[Behaviour], canvas: Canvas) -> str:
-    """Releases, and under each what began with it or ended before it."""
+def releases_text(releases: Sequence[str], entries: Sequence[Behaviour], canvas: Canvas, remark: str = "") -> str:
+    """Releases, and under each what began with it or ended before it; `remark` stands above them."""
     page = Page(canvas)
     page.line(f"{counted(len(KNOWN), 'release')} of vLLM known; a version between them acts as the one of its minor")
+    if remark:
+        page.line(remark)
     for release in releases:
         begun = [entry for entry in entries if entry.since == release]
         ended = [entry for entry in entries if _ended_in(entry, release)]
@@ -103,36 +105,39 @@ def models_text(own: Sequence[Own], known: Sequence[Entry], file: str, canvas: C
     """The models of the settings `file`, marked, and what they stand for; then those of the catalog."""
     page = Page(canvas)
     rows = [(one.name, one.architecture, one.model_type) for one in known]
-    mine = [(one.name, one.problem or one.architecture, one.model_type, relative(one.reference)) for one in own]
+    mine = [(one.name, one.architecture, one.model_type, relative(one.reference)) for one in own]
     if mine:
         page.line((f"Of this project ({file})", "bold"))
-        page.table(("name", "architecture", "model type", "stands for"), mine)
+        _table(page, ("name", "architecture", "model type", "stands for"), mine, ("model type", "architecture"))
+    for problem in (one.problem for one in own if one.problem):
+        page.line(("unusable:", "error"), problem, indent=GAP, hanging=GAP)
     if mine and rows:
         page.heading("Catalog")
     if rows:
-        page.table(("name", "architecture", "model type"), rows, indent=GAP)
+        _table(page, ("name", "architecture", "model type"), rows, ("model type",))
     page.gap()
     total = counted(len(mine) + len(rows), "model")
     page.line(f"{total}, {len(mine):,} of them of this project" if mine else total)
     return page.text()
 
 
+def _table(page: Page, headings: Sequence[str], rows: Sequence[Sequence[str]], dispensable: Sequence[str]) -> None:
+    """A table that goes without the `dispensable` columns, first to last, on a terminal too narrow for them; cells of
+    wider ones fold."""
+    columns: dict[str, Sequence[str]] = dict(zip(headings, zip(*rows, strict=True), strict=True))
+    if page.width < PIPED_WIDTH:
+        columns = page.fitting(columns, dispensable)
+    page.table(tuple(columns), zip(*columns.values(), strict=True))
+
+
 def architectures_text(known: Sequence[Overview], release: Release, canvas: Canvas) -> str:
     """Architectures of a release, one line each, and why some are not computed."""
     page = Page(canvas)
-    page.table(
-        ("architecture", "kind", "built by", "in vLLM", "confirmed"),
-        [
-            (
-                entry.architecture,
-                entry.kind,
-                _built_by(entry),
-                lifetime(entry.releases),
-                _confirmed(entry, release),
-            )
-            for entry in known
-        ],
-    )
+    rows = [
+        (entry.architecture, entry.kind, _built_by(entry), lifetime(entry.releases), _confirmed(entry, release))
+        for entry in known
+    ]
+    _table(page, ("architecture", "kind", "built by", "in vLLM", "confirmed"), rows, ("built by", "in vLLM", "kind"))
     page.gap()
     page.line(counted(len(known), "architecture"))
     page.line(

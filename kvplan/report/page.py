@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rich.padding import Padding
 from rich.table import Table
@@ -49,6 +49,23 @@ class Page:
     def unbroken(self, text: str, indent: int = 0) -> None:
         """A line to be copied: never wrapped, whatever the width."""
         self._drawn.append(Text(" " * indent + printable(text)))
+
+    def fits(self, columns: Mapping[str, Sequence[str]], indent: int = GAP) -> bool:
+        """Whether columns of cells under headings, whose words may stand below each other, have room as they are."""
+        words = [max(map(len, heading.split()), default=0) for heading in columns]
+        widest = [max(map(len, cells), default=0) for cells in columns.values()]
+        return sum(map(max, widest, words)) + GAP * (len(columns) - 1) <= self.width - indent
+
+    def fitting(
+        self, columns: Mapping[str, Sequence[str]], dispensable: Sequence[str], indent: int = GAP
+    ) -> dict[str, Sequence[str]]:
+        """The columns without those of `dispensable`, first to last, that there is no room for."""
+        kept = dict(columns)
+        for heading in dispensable:
+            if self.fits(kept, indent):
+                break
+            kept.pop(heading, None)
+        return kept
 
     def pairs(self, rows: Iterable[tuple[str, str]], indent: int = GAP) -> None:
         """Names and values in two columns; a long value wraps in its own."""

@@ -35,7 +35,7 @@ def _blocks(report: SweepReport) -> Iterator[str]:
     if report.steps is not None:
         yield "#### What changes"
         if not report.steps:
-            yield "Nothing to compare: no two successive combinations differ in one option only."
+            yield f"{escaped(words.nothing_to_compare(report).capitalize())}."
         for alteration in words.alterations(report, report.steps):
             yield "\n".join(_alteration(alteration))
         if quiet := words.quiet(report.steps):

@@ -43,7 +43,7 @@ def _body(report: SweepReport) -> Iterator[str]:
     if report.steps is not None:
         yield "<h2>What changes</h2>"
         if not report.steps:
-            yield "<p>Nothing to compare: no two successive combinations differ in one option only.</p>"
+            yield f"<p>{prose(words.nothing_to_compare(report).capitalize())}.</p>"
         for alteration in words.alterations(report, report.steps):
             yield _alteration(alteration)
         if quiet := words.quiet(report.steps):

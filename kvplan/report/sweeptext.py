@@ -32,23 +32,22 @@ def render(report: SweepReport, canvas: Canvas) -> str:
     _findings(page, report)
     if report.steps is not None:
         _steps(page, report, report.steps)
+    elif not report.axes:
+        page.gap()
+        page.line(words.ONE)
     return page.text()
 
 
 def _tables(page: Page, report: SweepReport) -> None:
     """One table of all rows; where it is too wide, one for each combination of the options that vary slowest, and
     then without what a narrow terminal can go without."""
-    columns = words.table(report)
+    named = words.table(report)
     axes = [axis.name for axis in report.axes]
     lifted: list[str] = []
-    while _width(columns) > page.width - GAP:
-        if len(axes) > 1:
-            lifted.append(axes.pop(0))
-            del columns[lifted[-1]]
-        elif missing := [heading for heading in _DISPENSABLE if heading in columns]:
-            del columns[missing[0]]
-        else:
-            break
+    while len(axes) > 1 and not page.fits(_headed(named)):
+        lifted.append(axes.pop(0))
+        del named[lifted[-1]]
+    columns = page.fitting(_headed(named), _DISPENSABLE)
     groups: dict[str, list[tuple[str, ...]]] = {}
     for row, told in zip(report.rows, zip(*columns.values(), strict=True), strict=True):
         title = words.named({name: row.options[name] for name in lifted})
@@ -57,19 +56,12 @@ def _tables(page: Page, report: SweepReport) -> None:
         page.gap()
         if title:
             page.line((title, "bold"), indent=GAP)
-        page.table([_heading(name) for name in columns], rows, right=words.NUMBERS)
+        page.table(tuple(columns), rows, right=words.NUMBERS)
 
 
-def _heading(name: str) -> str:
-    """A heading whose words may stand below each other."""
-    return words.heading(name).replace("-", " ")
-
-
-def _width(columns: Mapping[str, Sequence[str]]) -> int:
-    """Columns of the terminal that the table takes."""
-    headings = [max(map(len, _heading(name).split()), default=0) for name in columns]
-    widest = [max(map(len, column)) for column in columns.values()]
-    return sum(map(max, widest, headings)) + GAP * (len(headings) - 1)
+def _headed(named: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The columns under headings whose words may stand below each other."""
+    return {words.heading(name).replace("-", " "): column for name, column in named.items()}
 
 
 def _findings(page: Page, report: SweepReport) -> None:
@@ -93,7 +85,7 @@ def _steps(page: Page, report: SweepReport, steps: Sequence[Step]) -> None:
     """Every step with changes; the others in one line."""
     page.heading("What changes")
     if not steps:
-        page.line("nothing to compare: no two successive rows differ in one option only", indent=GAP)
+        page.line(words.nothing_to_compare(report), indent=GAP, hanging=GAP)
     for alteration in words.alterations(report, steps):
         _alteration(page, alteration)
     if quiet := words.quiet(steps):

@@ -20,6 +20,9 @@ UNUSABLE = "unusable"
 NOTHING = "(nothing)"
 """What an alternative without words is called."""
 
+ONE = "one combination: give several values to compare, such as --releases all or --kv-cache-dtype auto,fp8"
+"""Said where nothing varies."""
+
 _NONE = "-"
 
 LABELS = {
@@ -271,6 +274,11 @@ def _beside(rows: Sequence[Row], option: str) -> str:
     if math.prod(map(len, taken.values())) == len(rows):
         return "; ".join(f"{heading(name)} {', '.join(values)}" for name, values in taken.items())
     return " | ".join(named({name: row.options[name] for name in names}) for row in rows)
+
+
+def nothing_to_compare(report: SweepReport) -> str:
+    """Why there are no steps."""
+    return "nothing to compare: no two successive rows differ in one option only" if report.axes else ONE
 
 
 def quiet(steps: Iterable[Step]) -> int:

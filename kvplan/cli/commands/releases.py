@@ -31,12 +31,17 @@ def command(release: str | None, format_name: str, output: str | None) -> int:
     from kvplan.releases import KNOWN, resolve
     from kvplan.report.listings import as_json, behaviour_dict, changed_in, releases_text
 
-    chosen = KNOWN if release is None else (resolve(release).acts_as,)
+    asked = None if release is None else resolve(release)
+    chosen = KNOWN if asked is None else (asked.acts_as,)
     history = entries()
     if format_name == "json":
         told = [entry for entry in history if release is None or changed_in(entry, chosen[0])]
         content = {"releases": list(chosen), "history": [behaviour_dict(entry) for entry in told]}
         write(as_json("kvplan-releases/1", **content), output)
     else:
-        write(releases_text(chosen, history, canvas(output)), output)
+        remark = ""
+        if asked is not None and asked.name != asked.acts_as:
+            why = "newer than kvplan knows" if asked.beyond_known else "none of them"
+            remark = f"{asked} is {why}: it acts as {asked.acts_as}"
+        write(releases_text(chosen, history, canvas(output), remark), output)
     return 0

@@ -19,7 +19,7 @@ from kvplan.cli.words import LaunchCommand
 \b
 Examples:
   kvplan why GLM-5.2-FP8 --kv-cache-dtype fp8 --skip-layers 0,1 --layer 0
-  kvplan why GLM-5.2-FP8 --vllm-version 0.25.1 --value block_size -- vllm serve GLM-5.2-FP8
+  kvplan why --vllm-version 0.25.1 --value block_size -- vllm serve zai-org/GLM-5.2-FP8 --kv-cache-dtype fp8
 
 \b
 Exit codes: 0, or 2 when the input cannot be used.

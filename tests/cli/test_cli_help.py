@@ -1,0 +1,69 @@
+"""The help of every command: its examples work, and its lines fit a terminal."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kvplan.cli import main
+from kvplan.cli.application import COMMANDS
+
+CONFIG = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_hidden_layers": 4,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "torch_dtype": "bfloat16",
+}
+
+
+def epilog(name: str) -> str:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return (command.epilog or "").replace("\\\n", " ")
+
+
+def examples(name: str) -> list[str]:
+    """The command lines that begin with kvplan; what shells do besides is cut off."""
+    lines = [line.strip() for line in epilog(name).splitlines()]
+    return [line.partition(" | source")[0] for line in lines if line.startswith("kvplan ")]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with all that the examples name."""
+    monkeypatch.chdir(tmp_path)
+    for folder in ("deploy", "k8s", "my-model"):
+        (tmp_path / folder).mkdir()
+    for file in ("deploy/a.sh", "k8s/b.sh", "run.sh"):
+        (tmp_path / file).write_text("vllm serve zai-org/GLM-5.2-FP8 -tp 8\n")
+    (tmp_path / "deploy" / "c.yaml").write_text(
+        "image: vllm/vllm-openai:v0.33.0\nargs: [zai-org/GLM-5.2-FP8, -tp, '8']\n"
+    )
+    (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_work(name: str, project: Path) -> None:
+    assert examples(name)
+    for example in examples(name):
+        result = CliRunner().invoke(main, shlex.split(example)[1:], prog_name="kvplan")
+        assert result.exit_code in (0, 1), (example, result.stderr)
+        assert result.exception is None or isinstance(result.exception, SystemExit), example
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_fits(name: str) -> None:
+    text = CliRunner().invoke(main, [name, "--help"], prog_name="kvplan").stdout
+    assert text.startswith(f"Usage: kvplan {name} ")
+    assert "Example" in text
+    assert max(map(len, text.splitlines())) <= 120
