@@ -25,6 +25,9 @@ ADDED_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
 }
 """Defaults that vLLM's own copy of a config class has and transformers' has not."""
 
+UNSET_WHERE_SILENT: Mapping[str, tuple[str, ...]] = {"afmoe": ("layer_types",)}
+"""Fields that transformers' class derives where the file is silent, and a config class of vLLM's own leaves unset."""
+
 TEXT_SECTIONS = ("text_config", "llm_config", "language_config")
 """Names under which checkpoints nest the language model's config; vLLM reads each as `text_config`."""
 

@@ -26,6 +26,7 @@ from kvplan.checkpoint.conventions import (
     GENERIC,
     REDIRECTS,
     TEXT_SECTIONS,
+    UNSET_WHERE_SILENT,
     Convention,
 )
 from kvplan.checkpoint.fields import shown, string, strings
@@ -268,7 +269,8 @@ def _by_class(
 def _keep_originals(config: Plain, data: Mapping[str, Any]) -> None:
     """Keep what the file says in fields that the config class used up or renamed, apart under `ORIGINAL`.
 
-    Older releases of vLLM read some of them with config classes of their own (DeepSeek-V4's `compress_ratios`).
+    Older releases of vLLM read some of them with config classes of their own (DeepSeek-V4's `compress_ratios`). Fields
+    that such a class leaves unset where the file is silent stand there as null.
     """
     from transformers import GenerationConfig
 
@@ -282,6 +284,7 @@ def _keep_originals(config: Plain, data: Mapping[str, Any]) -> None:
         for name, value in data.items()
         if name not in config and name not in used_up and name != "torch_dtype" and value is not None
     }
+    kept |= {name: None for name in UNSET_WHERE_SILENT.get(config.get("model_type", ""), ()) if data.get(name) is None}
     if kept:
         config[ORIGINAL] = kept
 

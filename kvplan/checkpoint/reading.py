@@ -23,6 +23,10 @@ INDEX_FILE = "model.safetensors.index.json"
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest file read. Published configs are below 1 MiB; indexes of the largest models below 20 MiB."""
+TAG = "__float__"
+"""How transformers writes infinite numbers: as an object with this one field."""
+_TAGGED: Mapping[str, float] = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
 MAX_DEPTH = 100
 """Deepest nesting accepted. Published configs nest at most about ten levels."""
 
@@ -83,7 +87,7 @@ def parse(data: bytes, *, file: str) -> Document:
     if not text.strip():
         raise InputError(f"{file}: is empty: give a model's config.json")
     try:
-        value = json.loads(text, object_pairs_hook=_unique, parse_int=_parse_int, parse_float=_parse_float)
+        value = json.loads(text, object_pairs_hook=_value, parse_int=_parse_int, parse_float=_parse_float)
     except json.JSONDecodeError as error:
         raise InputError(f"{file}:{error.lineno}:{error.colno}: is not JSON ({error.msg}): correct it there") from None
     except _RefusedError as error:
@@ -98,6 +102,13 @@ def parse(data: bytes, *, file: str) -> Document:
 
 class _RefusedError(Exception):
     """A part of the text that the JSON grammar allows and this reader does not."""
+
+
+def _value(pairs: list[tuple[str, Any]]) -> Any:
+    """An object, or the number that transformers writes as one because JSON has no word for it."""
+    result = _unique(pairs)
+    tagged = result.get(TAG) if len(result) == 1 else None
+    return _TAGGED.get(tagged, result) if isinstance(tagged, str) else result
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

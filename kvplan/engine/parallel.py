@@ -72,6 +72,14 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise pipeline_unsupported(geometry.architecture)
+    if stages > 1 and geometry.pipelines_unnamed_part:
+        raise stop(
+            Stage.LAYERS,
+            "part_unnamed",
+            "No model architectures are specified",
+            exception="ValidationError",
+            facts={"architecture": geometry.architecture, "pipeline_parallel": stages},
+        )
     if not geometry.use_mla:
         heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
         context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)

@@ -30,7 +30,7 @@ from kvplan.engine import (
 from kvplan.engine import capacity as sizing
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, weights
+from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
@@ -133,6 +133,8 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
             checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
         )
     bounds.check_block_division(launch)
+    with _noted(progress):
+        shares.check(checkpoint, launch, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, geometry, config, feed_forward=False)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)

@@ -164,3 +164,10 @@ JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
     since="0.27.1",
     where="model_executor/models/config.py",
 )
+PARTS_ARE_VERIFIED = Behaviour(
+    "PARTS_ARE_VERIFIED",
+    "the config that a multimodal model hands to its language model is verified like a model's own: with pipeline "
+    "parallelism it must name an architecture",
+    until="0.30.0",
+    where="config/vllm.py",
+)

@@ -101,6 +101,7 @@ from kvplan.rules.parallel import (
     kv410_weight_block_split,
     kv411_no_experts,
     kv412_ranks_refused,
+    kv415_part_not_divisible,
 )
 from kvplan.rules.rule import Rule
 
@@ -158,6 +159,7 @@ RULES: tuple[Rule, ...] = (
     kv410_weight_block_split.RULE,
     kv411_no_experts.RULE,
     kv412_ranks_refused.RULE,
+    kv415_part_not_divisible.RULE,
     kv501_pages_cannot_be_unified.RULE,
     kv502_block_size_changed.RULE,
     kv503_bare_assertion.RULE,

@@ -18,12 +18,8 @@ on the model or the launch: these modules import names that later versions of Tr
 as with a Transformers that has the names."""
 
 DIFFERENT = {
-    "0.19.1/Qwen__Qwen3-VL-4B-Instruct--b300--f1-2": "a language model whose section names no architecture",
-    "0.22.1/_test__axk1--h200--f1-5": "AXK1Config lacks first_k_dense_replace",
-    "0.25.1/allenai__Olmo-3-7B-Instruct--rtxpro6000--f1-5": "KeyError 'rope_theta': rope parameters that nest",
     "0.26.0/openbmb__MiniCPM-V-4_6--b200--xx-59": "AWQ weights that do not divide into groups",
     "0.31.0/openbmb__MiniCPM-V-4_6--h200--xx-75": "AWQ weights that do not divide into groups",
-    "0.31.0/arcee-ai__Trinity-Nano-Preview--h200--xx-97": "vLLM's own AfmoeConfig leaves layer_types unset",
 }
 """Records that kvplan does not agree with, and what it misses: starts that fail while the model's weights are made."""
 
@@ -38,7 +34,7 @@ def test_agrees_with_vllm(record: dict[str, Any], configs: Path, record_property
     loaded = checkpoint.load(str(configs / record["config"]), offline=True)
     found = compare.differences(record, compare.plan_of(record, loaded))
     if is_of_the_environment(record):
-        assert [line.partition(":")[0] for line in found] == ["outcome"]
+        assert [line.partition(":")[0] for line in found] in (["outcome"], ["stage"])
         return
     if record["id"] in DIFFERENT:
         assert found

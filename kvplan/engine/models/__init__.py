@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, pooling, registered, resolve, windows
+from kvplan.engine.models import arch_config, needed, pooling, registered, resolve, windows
 from kvplan.engine.models.families import (
     BACKEND_BY_HEAD_SIZES,
     BUILDERS,
@@ -16,9 +16,10 @@ from kvplan.engine.models.families import (
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
-from kvplan.engine.models.recipes import GENERAL, recipe_of
+from kvplan.engine.models.recipes import FILLED_IN, GENERAL, NAMED_BY_TEXT, recipe_of
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.states import CACHES_EVERY_STATE, REPLAYS_STATES, STATES
+from kvplan.engine.models.towers import towers
 from kvplan.engine.models.unplaceable import REASONS
 from kvplan.history import models as history
 
@@ -82,6 +83,7 @@ def build(
         prefix=prefix,
     )
     innermost = _innermost(made)
+    needed.check(innermost)
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)
     family = innermost.recipe.family
     layers = _layers(innermost)
@@ -113,6 +115,7 @@ def build(
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
+        pipelines_unnamed_part=_hands_on_unnamed(made),
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
         mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
@@ -124,6 +127,7 @@ def build(
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
         backend_by_head_sizes=family in BACKEND_BY_HEAD_SIZES,
         family=family,
+        towers=towers(made),
         layers=layers,
     )
 
@@ -180,10 +184,35 @@ def _inner_names(made: Construction) -> tuple[str, ...]:
     if made.recipe.architecture is not None:
         return (made.recipe.architecture,)
     named = tuple(made.text.strings("architectures"))
-    if named or not made.release.has(history.TEXT_ARCHITECTURE_FROM_MODEL_TYPE):
+    if named:
         return named
-    causal = registered.causal_class(made.text.text("model_type") or "")
+    model_type = made.text.text("model_type") or ""
+    filled = FILLED_IN.get(made.entry.module, {}).get(model_type)
+    if filled is not None:
+        return (filled,)
+    causal = _causal(made)
+    if causal is None and made.entry.module in NAMED_BY_TEXT:
+        raise Refused(
+            made.architecture,
+            "No model architectures are specified",
+            "ValueError",
+            "layers",
+            "architectures of the language model's own section",
+        )
     return (causal,) if causal is not None else ()
+
+
+def _causal(made: Construction) -> str | None:
+    """The class that stands in for the one a language model's section does not name."""
+    if not made.release.has(history.TEXT_ARCHITECTURE_FROM_MODEL_TYPE):
+        return None
+    return registered.causal_class(made.text.text("model_type") or "")
+
+
+def _hands_on_unnamed(made: Construction) -> bool:
+    """Whether the class makes a config of its language model's section that ends up without an architecture."""
+    named = next(made.text.strings("architectures"), None) or _causal(made)
+    return made.recipe.unnamed and made.release.has(history.PARTS_ARE_VERIFIED) and named is None
 
 
 def _layers(made: Construction) -> tuple[LayerGeometry, ...]:

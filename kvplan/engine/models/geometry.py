@@ -224,6 +224,22 @@ class LayerGeometry:
     """Name of the layer whose cache this one reads and writes instead of owning one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """A vision or audio encoder beside the decoder: it caches nothing but is split over ranks like it."""
+
+    place: str
+    """Config section that it is built from, dotted."""
+    heads: int | None
+    """Attention heads; None where attention is not split."""
+    sizes: tuple[tuple[str, int], ...] = ()
+    """Widths (elements) that are split, with the names of their fields."""
+    yields: bool = False
+    """Whether it stays whole on every rank where the heads do not divide."""
+    whole_on_request: bool = False
+    """Whether `--mm-encoder-tp-mode data` keeps it whole on every rank."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGeometry:
     """A model as one vLLM release builds it.
@@ -276,4 +292,8 @@ class ModelGeometry:
     """The model's config hook picks a backend where its layers differ in head size."""
     family: str = "general"
     """The family file that built it; `general` for the rule that covers the rest."""
+    pipelines_unnamed_part: bool = False
+    """The class hands on a config without an architecture, which vLLM verifies where there are pipeline stages."""
+    towers: tuple[Tower, ...] = ()
+    """Encoders for images and sound, where kvplan knows what they split."""
     layers: tuple[LayerGeometry, ...] = field(default=())

@@ -7,7 +7,7 @@ model-level heads, that pass no window of their own; a multimodal module without
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,8 @@ class Recipe:
     """Multimodal wrappers: where the language model hangs (empty: at the top)."""
     architecture: str | None = None
     """Multimodal wrappers: the class they build, whatever the text config names."""
+    unnamed: bool = False
+    """Multimodal wrappers that build a class of their own choice from a text config for which they name none."""
     clears_window: bool = False
     """Whether the model code clears the model-level window, so that no layer falls back to it."""
     since: str | None = None
@@ -63,6 +65,16 @@ def _clears_window(family: str) -> tuple[Recipe, ...]:
 
 def _wraps(architecture: str | None = None, prefix: str = "language_model") -> tuple[Recipe, ...]:
     return (Recipe(family="wrapper", wraps=prefix, architecture=architecture),)
+
+
+def _named_by_and_by(architecture: str) -> tuple[Recipe, ...]:
+    """Qwen3-VL: the class is named for the text config only since 0.30.0, and did not matter before 0.17.1."""
+    wrapper = Recipe(family="wrapper", wraps="language_model", architecture=architecture)
+    return (
+        replace(wrapper, until="0.16.0"),
+        replace(wrapper, unnamed=True, since="0.17.1", until="0.29.0"),
+        replace(wrapper, since="0.30.0"),
+    )
 
 
 WRAPPER = _wraps()[0]
@@ -107,6 +119,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "bailing_moe": _names("model.layers.{i}.attention.attn"),
     "baichuan": _family("baichuan", ".layers.{i}.self_attn.attn", Windows.NONE),
     "bloom": _names("transformer.h.{i}.self_attention.attn"),
+    "clip": _names("text_model.encoder.layers.{i}.self_attn.attn"),
     "chatglm": _names("transformer.encoder.layers.{i}.self_attention.attn"),
     "dbrx": _names("transformer.blocks.{i}.norm_attn_norm.attn.attn"),
     "exaone": _names("model.h.{i}.attn.attention.attn"),
@@ -144,6 +157,7 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "fireredasr2": _names("model.decoder.model.layers.{i}.self_attn.attn"),
     "funasr": _names("model.decoder.layers.{i}.self_attn.attn"),
     "fireredlid": _family("fireredlid"),
+    "gemma3:Gemma3Model": _names(".layers.{i}.self_attn.attn", Windows.LAYER_TYPES),
     "gemma3n": _family("gemma3n"),
     "gemma4": _family("gemma4"),
     "glm4_moe_lite": _family("latent"),
@@ -273,10 +287,43 @@ RECIPES: dict[str, tuple[Recipe, ...]] = {
     "qwen3_asr_forced_aligner": _wraps("Qwen3ForCausalLM"),
     "qwen3_asr_realtime": _wraps("Qwen3ForCausalLM"),
     "qwen3_omni_moe_thinker": _wraps("Qwen3MoeForCausalLM"),
-    "qwen3_vl": _wraps("Qwen3ForCausalLM"),
-    "qwen3_vl_moe": _wraps("Qwen3MoeForCausalLM"),
+    "qwen3_vl": _named_by_and_by("Qwen3ForCausalLM"),
+    "qwen3_vl_moe": _named_by_and_by("Qwen3MoeForCausalLM"),
 }
 """By module (below vLLM's model folder), or `module:Class` where one module holds unlike classes."""
+
+NAMED_BY_TEXT = frozenset(
+    {
+        "blip2",
+        "eagle2_5_vl",
+        "granite_speech",
+        "granite_speech_plus",
+        "h2ovl",
+        "interns1",
+        "internvl",
+        "lightonocr",
+        "llava",
+        "llava_next",
+        "llava_next_video",
+        "llava_onevision",
+        "mistral3",
+        "models.step5",
+        "nvlm_d",
+        "skyworkr1v",
+        "step3p7",
+        "step_vl",
+        "ultravox",
+        "voxtral",
+    }
+)
+"""Wrappers that build the class which the text config names, and nothing where it names none."""
+
+FILLED_IN: dict[str, dict[str, str]] = {
+    "llava": {"mistral": "MistralForCausalLM"},
+    "mistral3": {"mistral": "MistralForCausalLM"},
+    "paligemma": {"gemma": "GemmaForCausalLM", "gemma2": "Gemma2ForCausalLM"},
+}
+"""Wrappers that fill in the class themselves where the text config names none, by its model type."""
 
 
 def recipe_of(entry: Entry, release: Release) -> Recipe:

@@ -19,8 +19,14 @@ def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
     size = plan.launch.get("pipeline_parallel_size")
     stages = f"{FLAG} {size}" if isinstance(size, int) else FLAG
-    for error in errors(plan, "pipeline_partition", "pipeline_unsupported", "empty_stage"):
-        if error.code == "pipeline_unsupported":
+    for error in errors(plan, "pipeline_partition", "pipeline_unsupported", "empty_stage", "part_unnamed"):
+        if error.code == "part_unnamed":
+            message = (
+                f"{words.release_name(plan)} cannot split {plan.checkpoint.name} over pipeline stages: its class names "
+                f"no architecture for the language model inside ({said(error)})"
+            )
+            fix = f"use vLLM 0.31.0 or later, or drop {FLAG} and use --tensor-parallel-size"
+        elif error.code == "pipeline_unsupported":
             drafts = "the draft of " if error.facts.get("draft") else ""
             message = (
                 f"{drafts}{plan.checkpoint.name} does not support pipeline parallelism in {words.release_name(plan)}"
@@ -49,12 +55,13 @@ RULE = Rule(
     explanation=(
         "Pipeline parallelism gives each stage a run of layers: equal shares, the remainder spread over the "
         "middle stages. `VLLM_PP_LAYER_PARTITION=20,12` sets the shares by hand; it must name one number for "
-        "each stage and add up to the model's layers. Some model classes do not support pipelines at all.\n\n"
+        "each stage and add up to the model's layers. Some model classes do not support pipelines at all, and "
+        "Qwen3-VL's do not in the releases from 0.17.1 to 0.29.0.\n\n"
         "Correct the partition or the number of stages. The stage with the most cache decides the number of "
         "blocks for all."
     ),
     bad=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=10,10 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
     good=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=20,12 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
-    claims=("pipeline_partition", "pipeline_unsupported", "empty_stage"),
+    claims=("pipeline_partition", "pipeline_unsupported", "empty_stage", "part_unnamed"),
     check=check,
 )

@@ -1,0 +1,65 @@
+"""What tensor parallelism must divide beside the decoder's heads: towers, the vocabulary, feed-forward widths.
+
+Sources: `divide` (distributed/utils.py), the linear layers of `model_executor/layers/linear.py`,
+`VocabParallelEmbedding` (layers/vocab_parallel_embedding.py).
+"""
+
+from __future__ import annotations
+
+from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.config import EngineConfig
+from kvplan.engine.models.geometry import ModelGeometry, Tower
+from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.values import Stage
+from kvplan.launch.values import Launch
+
+VOCABULARY_MULTIPLE = 64
+"""vLLM fills the vocabulary up to a multiple of this many tokens before it splits it."""
+
+
+def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig) -> None:
+    """Raises StartupStops at the first part of the model that the ranks cannot share evenly."""
+    tensor = config.tensor_parallel
+    if tensor == 1:
+        return
+    for tower in geometry.towers:
+        _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
+    _check_vocabulary(checkpoint, tensor)
+
+
+def _check_tower(tower: Tower, tensor: int, *, whole: bool) -> None:
+    if whole and tower.whole_on_request:
+        return
+    splits = tower.heads is not None and tower.heads % tensor != 0
+    if splits and tower.yields:
+        return
+    if splits:
+        raise _stop(f"{tower.place}: attention heads", tower.heads or 0, tensor, tower)
+    for name, size in tower.sizes:
+        if size % tensor:
+            raise _stop(f"{tower.place}: {name}", size, tensor, tower)
+
+
+def _check_vocabulary(checkpoint: Checkpoint, tensor: int) -> None:
+    size = checkpoint.text_config.get("vocab_size")
+    if isinstance(size, bool) or not isinstance(size, int):
+        return
+    padded = -(-size // VOCABULARY_MULTIPLE) * VOCABULARY_MULTIPLE
+    if padded % tensor:
+        raise _stop("vocab_size", padded, tensor)
+
+
+def _stop(part: str, size: int, tensor: int, tower: Tower | None = None) -> StartupStops:
+    return stop(
+        Stage.PARALLEL,
+        "part_not_divisible",
+        f"{size} is not divisible by {tensor}",
+        exception="AssertionError",
+        facts={
+            "part": part,
+            "size": size,
+            "tensor_parallel": tensor,
+            "tower": tower is not None,
+            "whole_on_request": tower is not None and tower.whole_on_request,
+        },
+    )
