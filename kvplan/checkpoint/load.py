@@ -82,7 +82,7 @@ def _unknown(reference: str) -> str:
     nearest = catalog.nearest(reference)
     hint = f"did you mean {', '.join(nearest)}? Or give" if nearest else "give"
     return (
-        f"{reference}: is not a path, nor a model of the catalog: {hint} a directory, a config.json or a Hub "
+        f"{reference[:200]}: is not a path, nor a model of the catalog: {hint} a directory, a config.json or a Hub "
         "repository (organisation/name); 'kvplan models' lists the catalog"
     )
 

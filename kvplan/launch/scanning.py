@@ -51,13 +51,15 @@ class FileResult:
 def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unreadable]:
     """The files to read, by the name that reports call them, in a stable order; None as path is standard input.
 
-    Directories are walked in the order of names; links are followed once. Raises InputError for a path that does not
-    exist.
+    Directories are walked in the order of names; links are followed once. Raises InputError for a path that is
+    empty or does not exist.
     """
     for path in paths:
         if path == STDIN:
             yield "<stdin>", None
             continue
+        if not path:
+            raise InputError("an empty path: name a file, a directory, or - for standard input")
         try:
             mode = Path(path).stat().st_mode
         except (FileNotFoundError, NotADirectoryError):

@@ -13,6 +13,9 @@ from kvplan.report.sweepwords import Alike, Alteration, Clause
 from kvplan.report.words import counted
 from kvplan.rules import get
 
+_FEW = 60
+"""Rows that may stand before findings and changes; more would push these out of a comment of limited length."""
+
 
 def render(report: SweepReport, _canvas: Canvas | None = None) -> str:
     """The sweep as Markdown, ending in a newline, short enough for a comment."""
@@ -24,10 +27,8 @@ def _blocks(report: SweepReport) -> Iterator[str]:
     yield f"**{escaped(words.models(report))}: {words.sum_of(report)}**"
     if common := words.circumstances(report):
         yield f"With {escaped(common)}"
-    columns = words.table(report)
-    headings = [escaped(words.heading(name)) for name in columns]
-    marked = [[f"**{cell}**" if name == "verdict" else escaped(cell) for cell in columns[name]] for name in columns]
-    yield from tables(headings, list(zip(*marked, strict=True)), words.NUMBERS)
+    if len(report.rows) <= _FEW:
+        yield from _rows(report)
     lost = [(escaped(words.among(report, rows)), escaped(problem)) for problem, rows in words.problems(report).items()]
     yield from tables(("cannot be used", "why"), lost)
     found = [_finding(report, one) for one in words.alike(report)]
@@ -40,6 +41,16 @@ def _blocks(report: SweepReport) -> Iterator[str]:
             yield "\n".join(_alteration(alteration))
         if quiet := words.quiet(report.steps):
             yield f"Nothing changes in {counted(quiet, 'other step')}."
+    if len(report.rows) > _FEW:
+        yield from _rows(report)
+
+
+def _rows(report: SweepReport) -> Iterator[str]:
+    """The table of the combinations, or several."""
+    columns = words.table(report)
+    headings = [escaped(words.heading(name)) for name in columns]
+    marked = [[f"**{cell}**" if name == "verdict" else escaped(cell) for cell in columns[name]] for name in columns]
+    yield from tables(headings, list(zip(*marked, strict=True)), words.NUMBERS)
 
 
 def _finding(report: SweepReport, one: Alike) -> tuple[str, ...]:

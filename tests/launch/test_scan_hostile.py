@@ -127,6 +127,12 @@ def test_no_model_is_read_from_this_machine(model: str, tmp_path: Path) -> None:
     assert "--model-map" in one["reason"]
 
 
+def test_an_empty_path() -> None:
+    result = CliRunner().invoke(main, ["scan", "--offline", ""])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("kvplan: an empty path: ")
+
+
 def test_a_path_that_is_not_there() -> None:
     result = CliRunner().invoke(main, ["scan", "--offline", "/no/such/path"])
     assert (result.exit_code, result.stdout) == (2, "")

@@ -102,6 +102,13 @@ def test_markdown_has_the_table_the_findings_and_the_causes() -> None:
     assert "<code>MLA_SPEC_CARRIES_QUANT_MODE</code>" in shown
 
 
+@pytest.mark.parametrize(("count", "first"), [(60, "| max-model-len |"), (61, "| severity |")])
+def test_many_rows_do_not_push_findings_out_of_a_comment(count: int, first: str) -> None:
+    lengths = ",".join(str(4096 + 16 * number) for number in range(count))
+    text = sweep("Llama-3.1-8B", "--max-model-len", lengths, "--format", "markdown").stdout
+    assert min(("| severity |", "| max-model-len |"), key=text.index) == first
+
+
 def test_the_page_has_bars_table_and_causes() -> None:
     page = sweep(*GLM, "--vllm-version", "0.25.1,0.26.0", "--gpu", "h200,h2000", "--diff", "--format", "html").stdout
     checked(page)

@@ -157,14 +157,13 @@ def command(
         return 0
     for stale in report.stale:
         click.echo(f"kvplan: {stale.where}: stale: {stale.text}", err=True)
-    if not report.launches and not report.unreadable:
+    if not report.launches and not report.lost:
         # A text about nothing is left to the message below; files for programs are made all the same.
         wanted = tuple(target for target in wanted if target.format.name != "text")
     deliver(wanted, lambda one, canvas: one.render_scan(report, canvas, Severity(fail_on)))
-    if not report.launches and not allow_empty:
-        click.echo(
-            f"kvplan: no vLLM launch found in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True
-        )
+    if not report.launches and not allow_empty and (report.unreadable or not report.lost):
+        nothing = "none of what was found could be followed" if report.unreadable else "no vLLM launch found"
+        click.echo(f"kvplan: {nothing} in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True)
         return 2
     return int(report.verdict.reaches(Severity(fail_on)))
 
