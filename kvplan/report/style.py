@@ -44,6 +44,7 @@ th{color:var(--soft);font-weight:600}.number{text-align:right;font-variant-numer
 .other,.used{background:repeating-linear-gradient(90deg,var(--other) 0 5px,var(--mark) 5px 7px),var(--other)}
 .free{background:var(--page)}
 .chart dd{display:flex;align-items:center;gap:.6rem}.chart i{flex:none;height:.9em}
+.wrap{display:inline-block;width:max-content;white-space:normal;overflow-wrap:anywhere;max-width:min(55vw,27rem)}
 .option{display:inline-block;max-width:100%;overflow-wrap:anywhere}
 @media(max-width:600px){dl.long{grid-template-columns:1fr}dl.long dd{margin-bottom:.4rem}}
 .cause{border-left:3px solid var(--line);padding-left:.6rem;font-size:.95em}code{overflow-wrap:anywhere}

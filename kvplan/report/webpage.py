@@ -44,14 +44,31 @@ def _of_scan(report: ScanReport, launches: Sequence[Outcome]) -> Iterator[str]:
         yield f"<h2>Not checked</h2>\n{pairs((one.name, prose(one.reason)) for one in lost)}"
     if gone := outcomes.let_be(report):
         yield f"<h2>Not checked, and let be</h2>\n{pairs((name, text(why)) for name, why in gone)}"
+    if len(launches) > 1:
+        yield f"<h2>Launches</h2>\n{_overview(launches)}"
     told = outcomes.everything(launches)
-    for launch in launches:
+    for position, launch in enumerate(launches, 1):
         verdict = str(launch.report.verdict)
         mine = [one for one in told if one.outcome is launch]
         inner = "\n".join([*_circumstances(launch.report), *_findings(mine), *_figures(launch.report.plan)])
         shown = " open" if verdict in ("error", "warning") else ""
         head = f"{badge(verdict)} <b>{text(launch.label)}</b> {text(headline.outcome(launch.report))}"
-        yield f"<details{shown}><summary>{head}</summary>\n{inner}\n</details>"
+        yield f'<details id="launch-{position}"{shown}><summary>{head}</summary>\n{inner}\n</details>'
+
+
+def _overview(launches: Sequence[Outcome]) -> str:
+    """A row a launch, which leads to it."""
+    rows = [
+        (
+            badge(str(launch.report.verdict)),
+            f'<a class="wrap" href="#launch-{position}">{text(launch.label)}</a>',
+            text(launch.report.plan.checkpoint.name),
+            text(launch.report.plan.release.name),
+            text(headline.tally(launch.report) or "no findings"),
+        )
+        for position, launch in enumerate(launches, 1)
+    ]
+    return table(("", "launch", "model", "vLLM", "findings"), rows)
 
 
 def _circumstances(report: Report) -> Iterator[str]:

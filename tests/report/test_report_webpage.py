@@ -76,6 +76,17 @@ def test_the_page_of_a_scan(tmp_path: object) -> None:
     assert re.search(r"<summary><span class=\"badge note\">note</span> <b>&lt;stdin&gt;:3 YAML glm</b>", page)
 
 
+def test_a_scan_of_several_launches_has_an_overview(tmp_path: object) -> None:
+    pod = 'name: {}\nimage: vllm/vllm-openai:v0.33.0\nargs: [zai-org/GLM-5.2-FP8, -tp, "8"]\n'
+    arguments = ["scan", "--offline", "--format", "html", "-"]
+    page = CliRunner().invoke(main, arguments, input=f"{pod.format('one')}---\n{pod.format('two')}").stdout
+    checked(page)
+    for position, name in enumerate(("one", "two"), 1):
+        assert re.search(rf'<a class="wrap" href="#launch-{position}">&lt;stdin&gt;:\d+ YAML {name}</a>', page)
+        assert f'<details id="launch-{position}">' in page
+    assert "<h2>Launches</h2>" not in CliRunner().invoke(main, arguments, input=pod.format("one")).stdout
+
+
 def test_the_parts_of_a_gpu_make_up_its_memory(good: Plan) -> None:
     parts = memory.gpu_parts(good)
     assert [part.kind for part in parts] == ["cache", "used", "free"]
