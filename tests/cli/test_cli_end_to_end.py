@@ -223,6 +223,16 @@ def test_selecting_rules() -> None:
     assert ignored["verdict"] == "note"
 
 
+def test_rules_by_text() -> None:
+    def codes(*text: str) -> list[str]:
+        return [rule["code"] for rule in json.loads(kvplan("rules", *text, "--format", "json").stdout)["rules"]]
+
+    assert all(code.startswith("KV2") for code in codes("kv2"))
+    assert "KV103" in codes("skip-token")
+    assert len(codes()) > len(codes("skip list")) > 1
+    assert kvplan("rules", "no such thing").exit_code == 2
+
+
 def test_a_dismissed_failure_does_not_count() -> None:
     arguments = ("check", "GLM-5.2-FP8", "--kv-cache-dtype", "fp8", "--vllm-version", "0.25.1", "--offline")
     assert kvplan(*arguments).exit_code == 1
