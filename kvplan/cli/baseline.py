@@ -11,6 +11,7 @@ from typing import Any
 
 from kvplan.errors import InputError
 from kvplan.launch.globs import absolute, relative
+from kvplan.launch.scanning import STDIN_NAME
 from kvplan.report.scanvalues import ScanReport
 from kvplan.rules.suppression import Known, Origin, Stale, fingerprint
 from kvplan.rules.values import Finding
@@ -57,7 +58,9 @@ class Baseline:
             if known.met[row.fingerprint] < row.count
             and row.rule in rules
             and (
-                "-" in given if row.file == STDIN else any(map(absolute(self.base / row.file).is_relative_to, scanned))
+                "-" in given
+                if row.file == STDIN_NAME
+                else any(map(absolute(self.base / row.file).is_relative_to, scanned))
             )
         )
 
@@ -69,13 +72,9 @@ def _stale(row: Row, missing: int, file: str) -> Stale:
     return Stale(row.rule, file, text)
 
 
-STDIN = "<stdin>"
-"""What a scan calls standard input."""
-
-
 def seen_from(base: Path, file: str) -> str:
     """A file as the baseline calls it; standard input keeps its name."""
-    return file if file == STDIN else relative(file, base)
+    return file if file == STDIN_NAME else relative(file, base)
 
 
 def write(report: ScanReport, file: str) -> int:

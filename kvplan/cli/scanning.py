@@ -22,6 +22,7 @@ from kvplan.launch.passages import Passage
 from kvplan.launch.resolving import Answers, resolved
 from kvplan.launch.scanning import (
     STDIN,
+    STDIN_NAME,
     FileResult,
     candidates,
     config_maps,
@@ -90,7 +91,7 @@ class Question:
 
     def wants(self, file: str) -> bool:
         """Whether a file is looked at."""
-        if file == "<stdin>":
+        if file == STDIN_NAME:
             return True
         if self.exclude is not None and self.exclude.match(file):
             return False
@@ -210,9 +211,7 @@ def scan(
     checker = Checker(question)
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
-    found = [
-        one for one in candidates(question.paths) if question.wants(one.file if isinstance(one, Unreadable) else one[0])
-    ]
+    found = _wanted(question)
     maps = _config_maps(found)
     for candidate in found:
         if isinstance(candidate, Unreadable):
@@ -225,6 +224,16 @@ def scan(
     severity = question.severities.get(NOT_FOLLOWED, Severity.WARNING)
     report = report_of(with_pairs(_once(told), question), files, severity)
     return judged(report, checker) if question.suppressing else report
+
+
+def _wanted(question: Question) -> list[Candidate | Unreadable]:
+    """The files to look at, each once, by the first of its names."""
+    found: dict[object, Candidate | Unreadable] = {}
+    for one in candidates(question.paths):
+        name = one.file if isinstance(one, Unreadable) else one[0]
+        if question.wants(name):
+            found.setdefault(name if name == STDIN_NAME else absolute(name), one)
+    return list(found.values())
 
 
 def judged(report: ScanReport, checker: Checker) -> ScanReport:

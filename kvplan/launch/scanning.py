@@ -19,6 +19,8 @@ MAX_BYTES = 4_000_000
 """Larger files are no manifests."""
 
 STDIN = "-"
+STDIN_NAME = "<stdin>"
+"""What reports call standard input."""
 
 _SKIPPED = frozenset(
     {".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", "venv", ".tox", ".mypy_cache", ".ruff_cache"}
@@ -56,7 +58,7 @@ def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unrea
     """
     for path in paths:
         if path == STDIN:
-            yield "<stdin>", None
+            yield STDIN_NAME, None
             continue
         if not path:
             raise InputError("an empty path: name a file, a directory, or - for standard input")
@@ -84,7 +86,7 @@ def _walk(directory: str, above: list[tuple[int, int]]) -> Iterator[tuple[str, P
         return
     identity = (here.st_dev, here.st_ino)
     if identity in above:
-        yield Unreadable(directory, "a link to a directory above it")
+        # A link to a directory whose files are being read already.
         return
     for entry in entries:
         name = entry.path.removeprefix(f".{os.sep}")

@@ -95,11 +95,16 @@ def test_links(tmp_path: Path) -> None:
     report = told(str(tmp_path))
     assert len(report["launches"]) == 1
     reasons = [one["reason"] for one in report["unreadable"]]
-    assert reasons == [
-        "a link to a directory above it",
-        "no such file or directory",
-        "too many levels of symbolic links",
-    ]
+    assert reasons == ["no such file or directory", "too many levels of symbolic links"]
+
+
+def test_a_file_under_several_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "good.yaml").write_text(GOOD)
+    report = told("below", "./below", "below/../below/good.yaml", str(tmp_path))
+    assert [one["found"]["location"]["file"] for one in report["launches"]] == ["below/good.yaml"]
+    assert report["files"] == 1
 
 
 def test_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
