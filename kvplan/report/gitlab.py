@@ -29,8 +29,8 @@ def render(report: Reported, _canvas: Canvas | None = None) -> str:
 
 def _finding(told: Told) -> JsonObject:
     """An issue. GitLab wants a path whatever happens: a launch without a file has its model's."""
-    finding, checkpoint = told.finding, told.outcome.report.plan.checkpoint
-    path = checkpoint.path or checkpoint.name if told.place is None else told.place.file
+    finding = told.finding
+    path = told.outcome.subject if told.place is None else told.place.file
     return {
         "description": f"{finding.rule}: {told.full_text}",
         "check_name": f"{finding.rule} {get(finding.rule).name}",

@@ -36,6 +36,14 @@ class Outcome:
     """The combination as it would be typed."""
 
     @property
+    def subject(self) -> str:
+        """The file that it is about: the one it was found in, else the model's, or its name where it has none."""
+        if self.location is not None and is_file(self.location):
+            return self.location.file
+        checkpoint = self.report.plan.checkpoint
+        return checkpoint.path or checkpoint.name
+
+    @property
     def label(self) -> str:
         """The name with the place: `deploy.yaml:12 Deployment glm/vllm`."""
         if self.location is None:

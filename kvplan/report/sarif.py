@@ -128,9 +128,13 @@ def _suppression(suppressed: Suppressed) -> JsonObject:
 
 
 def _location(told: Told) -> JsonObject:
-    """The launch by name, and the place in a file where there is one."""
-    where: JsonObject = {"logicalLocations": [{"fullyQualifiedName": told.outcome.title, "kind": "resource"}]}
-    return where if told.place is None else {"physicalLocation": _physical(told.place), **where}
+    """The place in a file, and the launch by name. Without a place, the file is the model's, or called like the model:
+    GitHub refuses a log with a result that has none."""
+    place = told.place or Location(told.outcome.subject, 1, 1)
+    return {
+        "physicalLocation": _physical(place),
+        "logicalLocations": [{"fullyQualifiedName": told.outcome.title, "kind": "resource"}],
+    }
 
 
 def _physical(place: Location) -> JsonObject:

@@ -31,6 +31,16 @@ MANIFESTS = Path(__file__).parents[1] / "launch" / "manifests"
 SARIF = jsonschema.Draft4Validator(json.loads(lzma.decompress((SCHEMAS / "sarif-schema-2.1.0.json.xz").read_bytes())))
 GITLAB = jsonschema.Draft7Validator(json.loads((SCHEMAS / "gitlab-code-quality.json").read_text("utf-8")))
 JUNIT = xmlschema.XMLSchema(SCHEMAS / "junit-10.xsd")
+QWEN = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "num_hidden_layers": 4,
+    "hidden_size": 1024,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "torch_dtype": "bfloat16",
+}
 POD = """name: glm
 image: vllm/vllm-openai:v0.33.0
 args: [zai-org/GLM-5.2-FP8, -tp, "8", --kv-cache-dtype-skip-layers, "0", "1"]
@@ -93,7 +103,13 @@ def test_one_launch_is_valid_by_the_published_schemas(command: str) -> None:
     (first, *_) = run["results"]
     assert first["ruleId"] == "KV203"
     assert first["locations"] == [
-        {"logicalLocations": [{"fullyQualifiedName": "vllm serve zai-org/GLM-5.2-FP8", "kind": "resource"}]}
+        {
+            "physicalLocation": {
+                "artifactLocation": {"uri": "zai-org/GLM-5.2-FP8", "uriBaseId": "%SRCROOT%"},
+                "region": {"startLine": 1, "startColumn": 1},
+            },
+            "logicalLocations": [{"fullyQualifiedName": "vllm serve zai-org/GLM-5.2-FP8", "kind": "resource"}],
+        }
     ]
 
 
@@ -146,11 +162,24 @@ def test_uris(file: str, uri: str) -> None:
     assert places.uri(file) == uri
 
 
+def test_every_result_has_a_place_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code scanning refuses a log with a result that has none, or whose address is not one of a file."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(QWEN))
+    for model, uri in (("GLM-5.2-FP8", "zai-org/GLM-5.2-FP8"), ("./model", "model/config.json")):
+        (run,) = json.loads(kvplan("check", model, "--offline", "--format", "sarif").stdout)["runs"]
+        places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]]
+        assert places
+        assert set(places) == {uri}
+
+
 def test_standard_input_is_no_file() -> None:
     result = CliRunner().invoke(main, ["scan", "--offline", "--format", "sarif", "-"], input=POD)
     log = json.loads(result.stdout)
     SARIF.validate(log)
-    assert all("physicalLocation" not in one["locations"][0] for one in log["runs"][0]["results"])
+    places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in log["runs"][0]["results"]]
+    assert set(places) == {"zai-org/GLM-5.2-FP8"}
 
 
 def test_github_annotations(manifests: Path) -> None:
