@@ -305,7 +305,7 @@ def difference(change: Change) -> str:
     before, after = change.before, change.after
     if change.name in _PLAIN and isinstance(before, int | float) and isinstance(after, int | float) and before:
         percent = f"{100 * (after - before) / before:+.1f}"
-        told += "" if percent.endswith("0.0") else f" ({percent} %)"
+        told += "" if percent in ("+0.0", "-0.0") else f" ({percent} %)"
     return told
 
 

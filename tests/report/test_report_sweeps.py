@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from kvplan.cli import main
 from kvplan.report import outcomes, sweepwords
 from kvplan.report.formats import FORMATS
-from kvplan.report.sweepvalues import Axis, Row, SweepReport
+from kvplan.report.sweepvalues import Axis, Change, Explained, Explanation, Row, SweepReport
 from tests.report.test_report_formats import GITLAB, JUNIT, SARIF
 from tests.report.test_report_webpage import checked
 
@@ -146,6 +146,20 @@ def test_findings_of_several_rows_are_told_once() -> None:
     assert text.count("warning KV202:") == 1
     assert "in: vLLM 0.24.0, 0.25.1 fix: use vLLM 0.26.0 or later" in text
     assert "More about a finding: kvplan explain KV201" in text
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (491_520, 245_760, "491,520 -> 245,760 (-50.0 %)"),
+        (100_000, 110_000, "100,000 -> 110,000 (+10.0 %)"),
+        (100_000, 100_001, "100,000 -> 100,001"),
+        (None, 5, "- -> 5"),
+    ],
+)
+def test_differences(before: int | None, after: int, told: str) -> None:
+    change = Change("tokens", before, after, Explanation(Explained.OPTION))
+    assert sweepwords.difference(change) == told
 
 
 def test_which_rows_these_are() -> None:
