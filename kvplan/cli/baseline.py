@@ -48,8 +48,12 @@ class Baseline:
         counts = Counter({row.fingerprint: row.count for row in self.rows})
         return Known(counts, self.file, lambda file: seen_from(self.base, file))
 
-    def stale(self, known: Known, paths: Iterable[str], rules: Collection[str]) -> tuple[Stale, ...]:
-        """The rows of which fewer findings were met: among what the scan of `paths` with `rules` would have met."""
+    def stale(
+        self, known: Known, paths: Iterable[str], rules: Collection[str], obscure: Iterable[str] = ()
+    ) -> tuple[Stale, ...]:
+        """The rows of which fewer findings were met: among what the scan of `paths` with `rules` would have met, but
+        for the `obscure` files, which hold launches that could not be followed."""
+        unsure = {seen_from(self.base, file) for file in obscure}
         given = tuple(paths)
         scanned = tuple(absolute(path) for path in given)
         return tuple(
@@ -57,6 +61,7 @@ class Baseline:
             for row in self.rows
             if known.met[row.fingerprint] < row.count
             and row.rule in rules
+            and row.file not in unsure
             and (
                 "-" in given
                 if row.file == STDIN_NAME

@@ -251,15 +251,16 @@ def judged(report: ScanReport, checker: Checker) -> ScanReport:
     )
     lost = tuple(replace(one, suppressed=verdict(one.finding, one.origin, judges)) for one in report.lost)
     findings = tuple(counting(report))
+    obscure = {one.unreadable.file for one in report.lost}
     comments = [comment for each in checker.comments.values() for comment in each]
     paths = [path for path in question.paths if path != STDIN]
     stale = [
         *(one for one in checker.unusable if one.rule in question.rules),
-        *stale_comments(comments, findings, question.rules),
-        *stale_entries(question.entries, findings, question.rules, [absolute(path) for path in paths], today),
+        *stale_comments(comments, findings, question.rules, obscure),
+        *stale_entries(question.entries, findings, question.rules, [absolute(path) for path in paths], today, obscure),
     ]
     if baseline is not None and known is not None:
-        stale += baseline.stale(known, question.paths, question.rules)
+        stale += baseline.stale(known, question.paths, question.rules, obscure)
     return ScanReport(launches, lost, report.files, tuple(stale))
 
 

@@ -172,14 +172,20 @@ def by_entries(entries: Iterable[Entry], today: date) -> Judge:
 
 
 def stale_comments(
-    comments: Iterable[Comment], findings: Iterable[tuple[Finding, Origin]], rules: Collection[str]
+    comments: Iterable[Comment],
+    findings: Iterable[tuple[Finding, Origin]],
+    rules: Collection[str],
+    obscure: Collection[str] = (),
 ) -> Iterator[Stale]:
-    """Comments with a code among `rules` that is about none of the findings, which are all those of their files."""
+    """Comments with a code among `rules` that is about none of the findings, which are all those of their files, but
+    of the `obscure` ones, which hold launches that could not be followed."""
     by_file: dict[str, list[tuple[Finding, Origin]]] = {}
     for finding, origin in findings:
         for file in {place.file for place in (finding.location, origin.location) if place is not None}:
             by_file.setdefault(file, []).append((finding, origin))
     for comment in comments:
+        if comment.place.file in obscure:
+            continue
         used = {one.rule for one, origin in by_file.get(comment.place.file, ()) if comment.means(one, origin)}
         for rule in sorted(comment.codes.intersection(rules) - used):
             text = f"the comment lets {rule} be, which is not found there any more: take it away"
@@ -192,13 +198,16 @@ def stale_entries(
     rules: Collection[str],
     scanned: Collection[Path],
     today: date,
+    obscure: Collection[str] = (),
 ) -> Iterator[Stale]:
     """Entries about one of `rules` that are about none of the findings, although all that they can be about was
-    `scanned`. Those that have expired are told otherwise."""
+    `scanned` and is in none of the `obscure` files, which hold launches that could not be followed. Those that have
+    expired are told otherwise."""
     findings = tuple(findings)
     for entry in entries:
         whole = any(entry.root.is_relative_to(path) for path in scanned)
-        if entry.rule not in rules or entry.expired(today) or not whole:
+        unsure = any(entry.path is None or entry.path.match(file) for file in obscure)
+        if entry.rule not in rules or entry.expired(today) or not whole or unsure:
             continue
         if not any(entry.means(finding, origin) for finding, origin in findings):
             text = f"the entry lets {entry.rule} be, which is not found there any more: take it away"
