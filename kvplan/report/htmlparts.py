@@ -101,4 +101,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Collect
         f"<tr>{''.join(f'<td{mark}>{cell}</td>' for mark, cell in zip(marks, row, strict=True))}</tr>" for row in rows
     )
     heads = f"<thead><tr>{head}</tr></thead>" if any(headings) else ""
-    return f'<div class="table" tabindex="0"><table>{heads}<tbody>{body}</tbody></table></div>'
+    named = text(", ".join(filter(None, headings)))
+    # Reachable by keyboard, because it may scroll.
+    frame = f'<div class="table" tabindex="0" role="region" aria-label="table of {named}">'
+    return f"{frame}<table>{heads}<tbody>{body}</tbody></table></div>"
