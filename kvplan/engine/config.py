@@ -151,7 +151,7 @@ def validate(
     )
     steps += states.steps
 
-    version = runner.model_runner(launch, checkpoint, geometry, speculation, pipeline)
+    version = runner.model_runner(launch, checkpoint, geometry, speculation, pipeline, states.cache_mode)
     asynchronous = runner.async_scheduling(launch, geometry, speculation, version, states.cache_mode)
     limit = lengths.draft_limit(speculation, version, release)
     if limit is not None and limit < max_model_len:

@@ -151,3 +151,45 @@ AUTO_IS_A_BACKEND_NAME = Behaviour(
     since="0.18.1",
     where="config/attention.py",
 )
+MARLIN_PADS_TILES = Behaviour(
+    "MARLIN_PADS_TILES",
+    "Marlin's kernels for integer weights pad shapes that do not fill their tiles (64 columns, 128 rows)",
+    since="0.24.0",
+    where="model_executor/kernels/linear/mixed_precision/marlin.py",
+)
+HUMMING_TAKES_INTEGERS = Behaviour(
+    "HUMMING_TAKES_INTEGERS",
+    "Humming's kernels take integer weights of any shape",
+    since="0.23.0",
+    where="model_executor/kernels/linear/__init__.py",
+)
+GROUP_SPLIT_HAS_TEXT = Behaviour(
+    "GROUP_SPLIT_HAS_TEXT",
+    "groups of weights that tensor parallelism cuts are a ValueError that names the layer; before, an assertion",
+    since="0.25.1",
+    where="distributed/utils.py",
+)
+EXPERT_GROUPS_ARE_WHOLE = Behaviour(
+    "EXPERT_GROUPS_ARE_WHOLE",
+    "packed integer experts of compressed-tensors must keep whole groups on every rank",
+    since="0.24.0",
+    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors_moe",
+)
+ACTIVATION_ORDER_REMOVED = Behaviour(
+    "ACTIVATION_ORDER_REMOVED",
+    "GPTQ checkpoints whose groups are ordered by activations (desc_act) are refused",
+    since="0.30.0",
+    where="model_executor/layers/quantization/utils/gptq_utils.py",
+)
+OCP_MX_GROUPS_ARE_WHOLE = Behaviour(
+    "OCP_MX_GROUPS_ARE_WHOLE",
+    "Quark's OCP MX weights must keep whole groups of 32 rows on every rank",
+    since="0.29.0",
+    where="model_executor/layers/quantization/quark/schemes/quark_ocp_mx.py",
+)
+MARLIN_PADS_EXPERTS = Behaviour(
+    "MARLIN_PADS_EXPERTS",
+    "Marlin's kernels for integer experts pad intermediate sizes that do not fill their tiles (64 rows)",
+    since="0.25.1",
+    where="model_executor/layers/quantization/utils/marlin_utils.py",
+)

@@ -28,3 +28,10 @@ NIXL_SHARDS_WHOLLY = Behaviour(
     since="0.30.0",
     where="config/vllm.py",
 )
+CONNECTOR_ASKED_ABOUT_GRAPHS = Behaviour(
+    "CONNECTOR_ASKED_ABOUT_GRAPHS",
+    "the connector's class is looked up with the config, for what it asks of CUDA graphs; before, once the cache is "
+    "laid out",
+    since="0.17.1",
+    where="config/vllm.py",
+)

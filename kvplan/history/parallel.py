@@ -37,7 +37,7 @@ PCP_NEEDS_V2_RUNNER = Behaviour(
 A2A_NEEDS_DCP = Behaviour(
     "A2A_NEEDS_DCP",
     "--dcp-comm-backend a2a is refused without decode context parallelism",
-    since="0.20.2",
+    since="0.18.1",
     until="0.28.0",
     where="config/parallel.py",
 )

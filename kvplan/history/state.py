@@ -264,3 +264,10 @@ REPLAY_RING_COUNTS_DRAFTS = Behaviour(
     since="0.32.0",
     where="model_executor/layers/mamba/mamba_utils.py",
 )
+SECOND_RUNNER_LACKS_EVERY_STATE = Behaviour(
+    "SECOND_RUNNER_LACKS_EVERY_STATE",
+    "mamba cache mode all keeps a launch on the V1 runner",
+    since="0.30.0",
+    until="0.31.0",
+    where="config/vllm.py",
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from typing import Any
 
@@ -193,3 +194,115 @@ def test_every_release_has_each_method_once(name: str) -> None:
     found = methods.known(Release(name, name))
     assert len(found) == len(set(found))
     assert {"fp8", "compressed-tensors", "modelopt"} <= set(found)
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "version": "gemm", "zero_point": True}
+GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False, "sym": True}
+ROUNDED = {
+    "quant_method": "auto-round",
+    "bits": 4,
+    "group_size": 128,
+    "sym": True,
+    "data_type": "int",
+    "packing_format": "auto_round:auto_gptq",
+}
+MICROSCALED = {
+    "quant_method": "quark",
+    "export": {"kv_cache_group": [], "pack_method": "reorder"},
+    "exclude": ["lm_head"],
+    "global_quant_config": {"weight": {"dtype": "fp4", "qscheme": "per_group", "group_size": 32}},
+    "layer_quant_config": {},
+    "layer_type_quant_config": {},
+}
+
+
+def packed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
+    group = {"targets": ["Linear"], "input_activations": None, "weights": weights}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}, "ignore": ["lm_head"], **more}
+
+
+INTEGERS = packed({"type": "int", "num_bits": 4, "strategy": "group", "group_size": 128, "symmetric": True})
+BLOCKS = packed({"type": "float", "num_bits": 8, "strategy": "block", "block_structure": [128, 128]})
+FP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}
+
+
+def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu: str = "h200") -> Plan:
+    overrides = shlex.quote(json.dumps({"quantization_config": section}))
+    return planned(f"{model} --hf-overrides {overrides} --max-model-len 4096 {flags}", version, gpu)
+
+
+@pytest.mark.parametrize(
+    ("model", "section", "flags", "version", "exception", "text"),
+    [
+        # 29,568 rows over 8 ranks are 3,696: 28 groups of 128 and 112 rows.
+        ("Qwen/Qwen2.5-72B", AWQ, "-tp 8", "0.33.0", "ValueError", "The input size is not aligned"),
+        ("Qwen/Qwen2.5-72B", AWQ, "-tp 8", "0.16.0", "ValueError", "The input size is not aligned"),
+        ("Qwen/Qwen2.5-72B", INTEGERS, "-tp 8", "0.33.0", "ValueError", "input_size_per_partition=3696 for layer"),
+        ("Qwen/Qwen2.5-72B", INTEGERS, "-tp 8", "0.24.0", "AssertionError", ""),
+        # Two times 3,696 columns are no multiple of 64, which Marlin wanted before it padded.
+        ("Qwen/Qwen2.5-72B", INTEGERS, "-tp 8", "0.18.1", "ValueError", "Failed to find a kernel"),
+        ("Qwen/Qwen2.5-72B", ROUNDED, "-tp 4", "0.22.1", "ValueError", "Failed to find a kernel"),
+        ("Qwen/Qwen2.5-72B", BLOCKS, "-tp 4", "0.18.1", "ValueError", "output_partition_size = 7392"),
+        ("Qwen/Qwen2.5-72B", MICROSCALED, "-tp 8", "0.29.0", "ValueError", "input size per partition of 3696"),
+        # 7 heads of 64 a rank: 448 rows are three and a half groups.
+        ("Qwen/Qwen2-0.5B-Instruct", AWQ, "-tp 2", "0.33.0", "ValueError", "The input size is not aligned"),
+        # 768 over 16 ranks are 48: a group of 128 can only be halved to 16, which is less than 32.
+        ("Qwen/Qwen3-30B-A3B", AWQ, "-tp 16", "0.33.0", "AssertionError", ""),
+        ("Qwen/Qwen3-30B-A3B", GPTQ, "-tp 16", "0.18.1", "AssertionError", ""),
+        ("Qwen/Qwen3-30B-A3B", INTEGERS, "-tp 8", "0.33.0", "ValueError", "partition (96) to be divisible by group_s"),
+        ("Qwen/Qwen3-30B-A3B", BLOCKS, "-tp 8", "0.33.0", "ValueError", "gate's and up's weight = 96 is not"),
+        # A gated delta net makes two scalars for each of 32 heads: 8 columns on each of 8 ranks.
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 8 is"),
+        ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.20.2", "RuntimeError", "negative dimension"),
+        # 10,944 rows over 8 ranks are 1,368, no multiple of 16.
+        ("zai-org/GLM-4.5-Air", FP4, "-tp 8", "0.18.1", "ValueError", "in features size is not multiple of 16"),
+    ],
+)
+def test_weights_that_ranks_would_cut(
+    model: str, section: dict[str, Any], flags: str, version: str, exception: str, text: str
+) -> None:
+    error = quantised(model, section, flags, version).error
+    assert error is not None
+    assert (error.stage, error.code, error.type) == ("layers", "weight_block_split", exception)
+    assert text in error.message
+
+
+@pytest.mark.parametrize(
+    ("model", "section", "flags", "version", "gpu"),
+    [
+        ("Qwen/Qwen2.5-72B", AWQ, "-pp 8", "0.33.0", "h200"),
+        # From 0.23.0 on Humming's kernels take what GPTQ's packing cuts; AutoRound asks for no whole groups.
+        ("Qwen/Qwen2.5-72B", ROUNDED, "-tp 8", "0.23.0", "h200"),
+        ("Qwen/Qwen2.5-72B", MICROSCALED, "-tp 8", "0.28.0", "h200"),
+        ("Qwen/Qwen3-30B-A3B", AWQ, "-tp 16 --enable-expert-parallel", "0.33.0", "h200"),
+        ("Qwen/Qwen3-30B-A3B", INTEGERS, "-tp 8", "0.23.0", "h200"),
+        ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.25.1", "h200"),
+        ("Qwen/Qwen2.5-72B", AWQ | {"modules_to_not_convert": ["mlp"]}, "-tp 8", "0.33.0", "h200"),
+        ("Qwen/Qwen2.5-72B", INTEGERS | {"ignore": ["re:.*down_proj$"]}, "-tp 8", "0.33.0", "h200"),
+        ("zai-org/GLM-4.5-Air", FP4 | {"ignore": ["model.layers.0*"]}, "-tp 8", "0.18.1", "b200"),
+    ],
+)
+def test_weights_that_ranks_own_wholly(model: str, section: dict[str, Any], flags: str, version: str, gpu: str) -> None:
+    error = quantised(model, section, flags, version, gpu).error
+    assert error is None or error.code != "weight_block_split"
+
+
+def test_exllama_takes_half_precision_where_marlin_does_not() -> None:
+    """1,792 columns of 7 heads and more, 18,944 rows over 8 ranks: 2,368 rows, 18.5 groups of 128."""
+    found = quantised("Qwen/Qwen2.5-72B", INTEGERS, "-tp 8 --dtype float16", "0.18.1").error
+    assert found is not None
+    assert (found.type, found.message) == ("AssertionError", "")
+
+
+def test_ordered_groups_are_no_longer_run() -> None:
+    section = GPTQ | {"desc_act": True}
+    error = quantised("Qwen/Qwen2.5-7B", section, "", "0.30.0").error
+    assert error is not None
+    assert (error.stage, error.code) == ("options", "quantization_order")
+    assert quantised("Qwen/Qwen2.5-7B", section, "", "0.29.0").error is None
+    assert quantised("Qwen/Qwen2.5-7B", section | {"group_size": -1}, "", "0.30.0").error is None
+
+
+def test_weights_quantised_while_loading_keep_whole_blocks() -> None:
+    assert refusal("Qwen/Qwen3-30B-A3B -q mxfp8 -tp 16", "0.33.0")[2].startswith("Online MXFP8 MoE requires")
+    assert planned("Qwen/Qwen3-30B-A3B -q mxfp8 -tp 8", "0.33.0").error is None

@@ -12,6 +12,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks.methods import converted, deprecated, known, lookup
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
 
@@ -88,6 +89,7 @@ def check_support(
             exception="ValidationError",
             facts={"option": OPTION, "method": method.name, "files": method.files},
         )
+    _check_order(checkpoint, method.name, release)
     capability = hardware.capability[0] * 10 + hardware.capability[1]
     if capability < method.capability:
         raise stop(
@@ -106,6 +108,23 @@ def check_support(
             f"torch.{model_dtype} is not supported for quantization method {method.name}. Supported dtypes: [{listed}]",
             exception="ValidationError",
             facts={"option": "--dtype", "method": method.name, "dtype": model_dtype, "accepted": method.dtypes},
+        )
+
+
+def _check_order(checkpoint: Checkpoint, method: str, release: Release) -> None:
+    """Newer kernels have no order of activations; with one group a column it means nothing."""
+    section = checkpoint.quantization
+    if section is None or method not in ("auto_gptq", "gptq_marlin", "gptq", "moe_wna16"):
+        return
+    ordered = section.get("desc_act") and section.get("group_size") != -1
+    if ordered and release.has(checks.ACTIVATION_ORDER_REMOVED):
+        raise stop(
+            Stage.OPTIONS,
+            "quantization_order",
+            "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static "
+            "activation ordering or desc_act=False.",
+            exception="ValidationError",
+            facts={"option": OPTION, "method": method},
         )
 
 

@@ -21,22 +21,31 @@ DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text
 SPREADS_HIDDEN_STATES = frozenset({"Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"})
 """Classes whose residual streams --enable-hc-sp spreads over tensor-parallel ranks. Source: `models/qwen4_exp`."""
 
+GATES_ATTENTION = frozenset({"Qwen3NextForCausalLM"})
+"""Classes whose query projection also makes the gates of attention's output."""
+
 FEED_FORWARD: dict[str, str] = {
     "DeepseekV2ForCausalLM": "shared_experts",
     "DeepseekV32ForCausalLM": "shared_experts",
     "DeepseekV3ForCausalLM": "shared_experts",
+    "Gemma2ForCausalLM": "dense",
+    "Gemma3ForCausalLM": "dense",
     "Glm4MoeForCausalLM": "shared_experts",
     "GlmMoeDsaForCausalLM": "shared_experts",
+    "GraniteForCausalLM": "dense",
     "LlamaForCausalLM": "dense",
     "MiniMaxM2ForCausalLM": "block_experts",
     "MistralForCausalLM": "dense",
+    "MixtralForCausalLM": "block_experts",
+    "Phi3ForCausalLM": "dense",
     "Qwen2ForCausalLM": "dense",
     "Qwen2MoeForCausalLM": "sparse_steps",
     "Qwen3ForCausalLM": "dense",
     "Qwen3MoeForCausalLM": "sparse_steps",
+    "Qwen3NextForCausalLM": "sparse_steps",
 }
 """How the feed-forward layers of a class are built, where the shapes of their weights are followed.
 
 `dense` MLPs; `shared_experts`: DeepSeek's, dense up to `first_k_dense_replace`; `sparse_steps`: Qwen's, routed at every
-`decoder_sparse_step`; `block_experts`: MiniMax's, routed throughout.
+`decoder_sparse_step`; `block_experts`: MiniMax's and Mixtral's, routed throughout.
 """

@@ -91,6 +91,8 @@ def check(launch: Launch) -> None:
         raise _refused(f"Unsupported kv_role: {role}. Supported roles are {ROLES}", role)
     if name is not None and role is None:
         raise _refused(f"Please specify kv_role when kv_connector is set, supported roles are {ROLES}", name)
+    if launch.release.has(history.CONNECTOR_ASKED_ABOUT_GRAPHS) and not given.value(launch, "enforce_eager"):
+        _lookup(_read(config), launch.release)
 
 
 def transfer(launch: Launch) -> Transfer | None:

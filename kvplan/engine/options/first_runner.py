@@ -14,6 +14,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.history import state
 from kvplan.launch.values import Launch
 
 _STOCK_COMPILE = (1, "1", "STOCK_TORCH_COMPILE", "stock_torch_compile")
@@ -29,11 +30,16 @@ class Lack:
     until: str | None = None
 
 
-def lacking(launch: Launch, geometry: ModelGeometry) -> tuple[str, ...]:
-    """What the launch asks for and the V2 runner of its release lacks, by vLLM's own words."""
-    return tuple(
-        lack.name for lack in _LACKS if launch.release.within(lack.since, lack.until) and lack.asked(launch, geometry)
-    )
+def lacking(launch: Launch, geometry: ModelGeometry, state_mode: str) -> tuple[str, ...]:
+    """What the launch asks for and the V2 runner of its release lacks, by vLLM's own words.
+
+    `state_mode` is `mamba_cache_mode` as it was settled.
+    """
+    release = launch.release
+    found = [lack.name for lack in _LACKS if release.within(lack.since, lack.until) and lack.asked(launch, geometry)]
+    if state_mode == "all" and release.has(state.SECOND_RUNNER_LACKS_EVERY_STATE):
+        found.append("mamba cache mode 'all'")
+    return tuple(found)
 
 
 def check(lacking: tuple[str, ...]) -> None:

@@ -31,12 +31,17 @@ _V2_LISTED: tuple[tuple[str, str | None, str | None], ...] = (
 
 
 def model_runner(
-    launch: Launch, checkpoint: Checkpoint, geometry: ModelGeometry, speculation: Speculation | None, pipeline: int
+    launch: Launch,
+    checkpoint: Checkpoint,
+    geometry: ModelGeometry,
+    speculation: Speculation | None,
+    pipeline: int,
+    state_mode: str,
 ) -> str:
     """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
-    lacking = first_runner.lacking(launch, geometry)
+    lacking = first_runner.lacking(launch, geometry, state_mode)
     if wish is not None:
         if wish.strip().lower() not in ("1", "true"):
             return "V1"

@@ -18,6 +18,7 @@ _CODES = (
     "quantization_deprecated",
     "quantization_file_missing",
     "quantization_dtype",
+    "quantization_order",
 )
 
 
@@ -55,6 +56,12 @@ def _words(plan: Plan, error: StartupError) -> tuple[str, str, str]:
             f"{release} starts the deprecated quantisation method {method} only when asked to",
             "--allow-deprecated-quantization",
             "add --allow-deprecated-quantization, or take a checkpoint with a current method",
+        )
+    if error.code == "quantization_order":
+        return (
+            f"{release} no longer runs GPTQ checkpoints whose groups are ordered by activations (desc_act)",
+            FLAG,
+            "take a checkpoint with desc_act false, or use vLLM 0.29.0",
         )
     if error.code == "quantization_file_missing":
         files = words.either(names(error, "files"))

@@ -1,4 +1,4 @@
-"""KV410: tensor parallelism cuts block-quantised weights between blocks."""
+"""KV410: tensor parallelism cuts quantised weights between blocks or groups."""
 
 from __future__ import annotations
 
@@ -44,16 +44,19 @@ RULE = Rule(
     code=CODE,
     name="weight-block-split",
     severity=Severity.ERROR,
-    summary="Tensor parallelism cuts block-quantised fp8 weights between quantisation blocks.",
+    summary="Tensor parallelism cuts quantised weights between blocks or groups that share a scale.",
     explanation=(
         "Checkpoints such as Qwen3-32B-FP8 or DeepSeek-V3 have one scale for each block of 128 x 128 weights. Each "
         "rank must own whole blocks, so 128 has to divide the part of every weight that a rank gets: Qwen3-32B-FP8's "
         "MLP has 25,600 rows, 3,200 for each of 8 ranks, which is 25 blocks, and 1,600 for each of 16, which is not "
         "whole. vLLM checks it while the model is loaded. From 0.29.0 on weights of experts are re-cut into smaller "
-        "blocks (64 or 32) where that helps; other weights are not.\n\n"
+        "blocks (64 or 32) where that helps; other weights are not. AWQ, AutoRound and compressed-tensors keep one "
+        "scale for a group of rows, usually 128: the 29,568 rows of Qwen2.5-72B's MLP leave 3,696 to each of 8 ranks, "
+        "which is no whole number of groups. Before 0.24.0 kernels also want 64 columns and 128 rows to divide what a "
+        "rank gets.\n\n"
         "Lower `--tensor-parallel-size` and use pipeline or data parallelism for the rest of the GPUs; for experts "
-        "`--enable-expert-parallel` also helps. kvplan checks the weights of Llama, Mistral, Qwen2, Qwen3, MiniMax-M2, "
-        "DeepSeek and GLM models."
+        "`--enable-expert-parallel` also helps. kvplan checks the weights of Llama, Mistral, Mixtral, Gemma, Granite, "
+        "Phi-3, Qwen2, Qwen3, Qwen3-Next, MiniMax-M2, DeepSeek and GLM models."
     ),
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 16"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 8"),
