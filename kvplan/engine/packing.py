@@ -102,6 +102,19 @@ def rocm_slot(cache_dtype: str, head_size: int, rope_dim: int) -> int | None:
     return octave_slot(cache_dtype, head_size, rope_dim) if fits and head_size == OCTAVE_HEAD_SIZE else None
 
 
+def rocm_block_size(cache_dtype: str, asked: int | None) -> int:
+    """Tokens a block on ROCm: as asked, else what the layout's backend prefers."""
+    return asked or (64 if cache_dtype == "ultraquant_4bit" else 16)
+
+
+def rocm_page(slot: int, heads: int, block_size: int) -> int:
+    """Bytes of a layer's page on ROCm: one slot for each head and token, nothing beside them (`AttentionSpec`).
+
+    Qwen3-8B, UltraQuant: 8 heads * 64 tokens * 136 = 69,632; in bfloat16 such a page takes 262,144.
+    """
+    return heads * block_size * slot
+
+
 def rotary_dim(text_config: Mapping[str, Any], head_size: int) -> int:
     """Elements of a key that rotary embedding turns, as Octave reads them from the config."""
     factor = text_config.get("partial_rotary_factor")

@@ -32,7 +32,7 @@ def test_turboquant_slots_are_even_and_hold_the_codes(preset: str, head_size: in
     assert slot * 8 >= head_size * sum(TURBOQUANT_BITS[preset])
 
 
-@pytest.mark.parametrize(("head_size", "slot"), [(128, 136), (256, 272), (64, 68)])
+@pytest.mark.parametrize(("head_size", "slot"), [(64, 68), (96, 102), (128, 136), (192, 204), (256, 272), (512, 544)])
 def test_ultraquant_slots(head_size: int, slot: int) -> None:
     assert ultraquant_slot(head_size) == slot
 
@@ -42,6 +42,27 @@ def test_octave_slots(preset: str, slot: int) -> None:
     assert octave_slot(preset, 256, 64) == slot
     assert packing.rocm_slot(preset, 256, 64) == slot
     assert packing.rocm_slot(preset, 128, 128) is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "slots"),
+    [
+        ("octave_k3v4", (240, 248, 256, 264, 272)),
+        ("octave_k3v3", (208, 216, 224, 232, 240)),
+        ("octave_k3v3_compact", (196, 196, 196, 196, 196)),
+    ],
+)
+def test_octave_slots_grow_with_the_rotary_elements(preset: str, slots: tuple[int, ...]) -> None:
+    """0, 64, 128, 192 and 256 rotary elements of 256: each 64 of them take 8 bytes more than at 3 bits."""
+    assert tuple(octave_slot(preset, 256, rotary) for rotary in (0, 64, 128, 192, 256)) == slots
+
+
+def test_pages_on_rocm() -> None:
+    assert packing.rocm_page(ultraquant_slot(128), 8, packing.rocm_block_size("ultraquant_4bit", None)) == 69_632
+    assert packing.rocm_page(ultraquant_slot(128), 8, packing.rocm_block_size("ultraquant_4bit", 16)) == 17_408
+    assert packing.rocm_block_size("octave_k3v3", None) == 16
+    assert packing.rocm_page(octave_slot("octave_k3v4", 256, 64), 2, 64) == 31_744
+    assert packing.rocm_page(octave_slot("octave_k3v3_compact", 256, 64), 4, 16) == 12_544
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.models.geometry import LayerGeometry
-from kvplan.engine.packing import rocm_slot, rotary_dim
+from kvplan.engine.packing import rocm_block_size, rocm_page, rocm_slot, rotary_dim
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import errors, fact, indices
@@ -42,7 +42,11 @@ def _size(plan: Plan, dtype: str, name: str) -> str:
     if slot is None:
         return f" (on ROCm it has no kernels for head size {layer.head_size} either)"
     heads = max(1, layer.num_kv_heads // plan.settings.tensor_parallel)
-    return f" (on ROCm a token takes {heads} × {slot} = {words.number(heads * slot)} bytes a layer)"
+    block = rocm_block_size(dtype, plan.launch.get("block_size"))
+    return (
+        f" (on ROCm a token takes {heads} × {slot} = {words.number(heads * slot)} bytes a layer, a page of {block} "
+        f"tokens {words.number(rocm_page(slot, heads, block))})"
+    )
 
 
 def _layer(plan: Plan, name: str) -> LayerGeometry | None:
