@@ -213,6 +213,7 @@ def test_prefix_match_unit_divides_blocks(model: str, unit: int, version: str, t
     ("flags", "version", "runner"),
     [
         ((), "0.24.0", "V2"),
+        (("-q", "fp8"), "0.23.0", "V2"),
         (("--kv-sharing-fast-prefill",), "0.24.0", "V1"),
         (("--kv-sharing-fast-prefill",), "0.29.0", "V1"),
         (("--kv-sharing-fast-prefill",), "0.30.0", "V2"),

@@ -66,7 +66,7 @@ def model_runner(
             return "V1"
         return "V2" if listed or not geometry.is_moe else "V1"
     if release.has(capacity.V2_RUNNER_FOR_LISTED_MODELS) and listed:
-        quantised = checkpoint.quantization is not None or launch.get("quantization") is not None
+        quantised = checkpoint.quantization is not None
         if release.has(capacity.V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED) or not (geometry.is_moe or quantised):
             return "V2"
     return "V1"
