@@ -35,6 +35,8 @@ from kvplan.errors import InputError
 MAX_LAYERS = 100_000
 """Most layers accepted of any stack: beyond it a number is a mistake, and lists per layer would fill the memory."""
 
+_OLD_WORD, _NEW_WORD = "full_attention", "indexed_attention"
+"""What some config classes read and write in `layer_types`."""
 ORIGINAL = "_original"
 """Where a normalised config keeps fields of the file that transformers' class does not keep under their names."""
 
@@ -269,8 +271,9 @@ def _by_class(
 def _keep_originals(config: Plain, data: Mapping[str, Any]) -> None:
     """Keep what the file says in fields that the config class used up or renamed, apart under `ORIGINAL`.
 
-    Older releases of vLLM read some of them with config classes of their own (DeepSeek-V4's `compress_ratios`). Fields
-    that such a class leaves unset where the file is silent stand there as null.
+    Older releases of vLLM read some of them with config classes of their own (DeepSeek-V4's `compress_ratios`, the
+    words in Qwen4-Exp's `layer_types`). Fields that such a class leaves unset where the file is silent stand there as
+    null.
     """
     from transformers import GenerationConfig
 
@@ -282,11 +285,22 @@ def _keep_originals(config: Plain, data: Mapping[str, Any]) -> None:
     kept = {
         name: _plain(value, {})
         for name, value in data.items()
-        if name not in config and name not in used_up and name != "torch_dtype" and value is not None
+        if value is not None
+        and (
+            (name not in config and name not in used_up and name != "torch_dtype")
+            or _reworded(name, value, config.get(name))
+        )
     }
     kept |= {name: None for name in UNSET_WHERE_SILENT.get(config.get("model_type", ""), ()) if data.get(name) is None}
     if kept:
         config[ORIGINAL] = kept
+
+
+def _reworded(name: str, value: object, now: object) -> bool:
+    """Whether a config class exchanged the words of a list of layer types."""
+    if name != "layer_types" or not isinstance(value, list) or not isinstance(now, list):
+        return False
+    return _OLD_WORD in value and _OLD_WORD not in now and _NEW_WORD in now
 
 
 def _text_sections(built: Any) -> list[tuple[str, Any]]:

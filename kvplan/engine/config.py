@@ -13,7 +13,7 @@ from kvplan.engine.checks import bounds, quantisation, ranks
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import attention, batch, cache, connectors, given, lengths, manager, model_dtype, runner
 from kvplan.engine.speculation import running
-from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.speculation.values import EAGLE_LIKE, Speculation
 from kvplan.engine.state_options import NO_STATES, StateOptions
 from kvplan.engine.values import Stage, Step
 from kvplan.history import capacity, state
@@ -179,7 +179,9 @@ def validate(
         async_scheduling=asynchronous,
         model_runner=version,
         max_concurrent_batches=concurrent,
-        hybrid_manager_disabled=manager.hybrid_manager_disabled(launch, checkpoint),
+        hybrid_manager_disabled=manager.hybrid_manager_disabled(
+            launch, checkpoint, drafts_from_states=speculation is not None and speculation.method in EAGLE_LIKE
+        ),
         sliding_window=geometry.model_sliding_window,
         tensor_parallel=tensor,
         pipeline_parallel=pipeline,

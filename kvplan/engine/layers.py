@@ -204,7 +204,7 @@ def _draft(
         return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
     try:
         for layer in speculation.layers:
-            built += builder.add(layer)
+            built += builder.add(layer, built)
     except StartupStops as stopped:
         return built, stopped.error
     if speculation.cache_dtype is None:
@@ -428,8 +428,9 @@ class _RankBuilder:
 
     def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
-        own = layer.own
-        assert own is not None
+        assert layer.own is not None
+        own = layer.own.for_drafts(self.config.num_speculative_tokens)
+        layer = replace(layer, own=own)
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(
                 Stage.LAYERS,
@@ -446,7 +447,7 @@ class _RankBuilder:
         if settled.cache_dtype != asked:
             self.run_cache_dtype = settled.cache_dtype
             self.trail.note(
-                layer.index,
+                self._number(layer),
                 "layer.cache_dtype",
                 settled.cache_dtype,
                 f"{settled.backend} stores {asked} as {settled.cache_dtype}",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.models.families import FORMATS
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Form, LayerGeometry, OwnCache
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.releases import Behaviour, Release
@@ -57,19 +57,19 @@ def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Rele
         chosen.cache_dtype,
         storage if own.storage is not None else chosen.storage,
         layer.own_backend or chosen.backend,
-        _formatted(own, layer.role, chosen),
+        _formatted(own, chosen),
         chosen.behaviour,
         chosen.backend if own.behind_attention else None,
     )
 
 
-def _formatted(own: OwnCache, role: Role, chosen: CacheFormat) -> OwnCache:
+def _formatted(own: OwnCache, chosen: CacheFormat) -> OwnCache:
     """The cache with the packed row and alignment that the format brings for this GPU."""
     if not chosen.row_bytes and chosen.alignment is None:
         return own
     return replace(
         own,
-        packed_row_bytes=chosen.row_bytes.get(role, own.packed_row_bytes),
+        packed_row_bytes=chosen.row_bytes.get(own.form) if own.storage is None else own.packed_row_bytes,
         packed_alignment=chosen.alignment,
-        stride=chosen.stride if role is Role.WINDOW else 1,
+        stride=chosen.stride if own.form is Form.WINDOW_LATENT else 1,
     )

@@ -22,6 +22,14 @@ def own_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec
     """The spec of a cache module of the model's own."""
     own = layer.geometry.own
     assert own is not None
+    if own.divides_block and own.block_size is not None and block.block_size % own.block_size:
+        raise stop(
+            Stage.SPECS,
+            "block_size_refused",
+            f"the block size ({block.block_size}) must be a multiple of the ring's {own.block_size} slots",
+            exception="AssertionError",
+            facts={"block_size": block.block_size, "multiple": own.block_size, "layer": layer.geometry.name},
+        )
     return _FORMS[own.form](layer, own, block.block_size if own.block_size is None else own.block_size, release)
 
 
@@ -118,12 +126,11 @@ def _ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
 
 
 def _tail_ring(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) -> LayerSpec:
-    assert layer.sliding_window is not None
     return KpoolTailSpec(
         **_stored(layer, block_size),
         head_size_v=layer.geometry.head_size_v,
         token_bytes=_row_bytes(layer, own),
-        sliding_window=layer.sliding_window,
+        sliding_window=block_size,
     )
 
 

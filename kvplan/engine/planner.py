@@ -154,12 +154,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     _check_pages(progress.specs)
     progress.layout = _layout(launch, config, built, progress.specs)
     progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
-    progress.grouping = grouping.group(
+    grouped = grouping.group(
         progress.specs,
         config.release,
         hybrid_manager_disabled=config.hybrid_manager_disabled,
         layout=progress.layout,
     )
+    for group in grouped.groups:
+        _check_pages(dict(zip(group.layers, group.specs, strict=True)))
+    progress.grouping = grouped
     progress.steps += progress.grouping.steps
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
@@ -233,7 +236,7 @@ def _refusal_kind(refused: Refused) -> str:
 
 
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
-    """vLLM reads every page size before it groups, so a page padded to less than it holds fails here."""
+    """vLLM reads every page size before it groups and after, so a page padded to less than it holds fails there."""
     for name, spec in specs.items():
         try:
             _ = spec.page_bytes

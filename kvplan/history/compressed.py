@@ -105,6 +105,12 @@ QSA_HONOURS_SKIP_LIST = Behaviour(
     since="0.32.0",
     where="models/qwen4_exp/nvidia/qsa.py",
 )
+KPOOL_TAIL_HOLDS_DRAFTS = Behaviour(
+    "KPOOL_TAIL_HOLDS_DRAFTS",
+    "the ring of GLM-5.3's open pool is a power of two of pools that holds the speculative tokens too",
+    since="0.31.0",
+    where="models/glm5next/common/attention.py",
+)
 GLM5_NEXT_CONFIG_OF_TRANSFORMERS = Behaviour(
     "GLM5_NEXT_CONFIG_OF_TRANSFORMERS",
     "GLM-5.3 Flash is read with Transformers' config class, which has no defaults for `mhc` and `mla_use_nope`",

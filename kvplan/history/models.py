@@ -171,3 +171,10 @@ PARTS_ARE_VERIFIED = Behaviour(
     until="0.30.0",
     where="config/vllm.py",
 )
+MIMO_V2_DROPS_CHUNK_SIZE = Behaviour(
+    "MIMO_V2_DROPS_CHUNK_SIZE",
+    "the attention_chunk_size in MiMo-V2's config, which its class does not use, no longer counts as attention within "
+    "chunks, with which the hybrid cache manager would be switched off for drafts",
+    since="0.21.0",
+    where="transformers_utils/model_arch_config_convertor.py",
+)

@@ -245,6 +245,33 @@ AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     until="0.21.0",
     where="config/speculative.py",
 )
+INKLING_MTP_ONE_TOKEN = Behaviour(
+    "INKLING_MTP_ONE_TOKEN",
+    "Inkling's MTP speculates one token at a time",
+    since="0.26.0",
+    until="0.27.1",
+    where="config/speculative.py",
+)
+PARSE_MTP_ONE_TOKEN = Behaviour(
+    "PARSE_MTP_ONE_TOKEN",
+    "Nemotron Parse 3.5's MTP speculates one token at a time",
+    since="0.33.0",
+    where="config/speculative.py",
+)
+DSPARK_WIDTH_IS_BLOCK = Behaviour(
+    "DSPARK_WIDTH_IS_BLOCK",
+    "a DSpark draft speculates as many tokens as its block has unless told otherwise; before, its number of MTP "
+    "layers had to divide the tokens, and the number had to be given where the config has none",
+    since="0.31.0",
+    where="config/speculative.py",
+)
+DSPARK_NEEDS_WHOLE_BLOCK = Behaviour(
+    "DSPARK_NEEDS_WHOLE_BLOCK",
+    "a DSpark draft refuses to speculate fewer tokens than its block has",
+    since="0.26.0",
+    until="0.27.1",
+    where="config/speculative.py",
+)
 EXAONE_MTP_REFUSES_PREFIX_CACHING = Behaviour(
     "EXAONE_MTP_REFUSES_PREFIX_CACHING",
     "EXAONE-MoE's MTP asserts that prefix caching is off",

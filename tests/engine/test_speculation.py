@@ -297,7 +297,7 @@ def test_batch_needs_room_for_the_draft() -> None:
 def test_rewriting_names_registered_drafts(version: str) -> None:
     release = resolve(version)
     for row in ROWS:
-        if release.within(row.since, row.until):
+        if release.within(row.since, row.until) and row.architecture:
             assert registered.lookup(row.architecture, release) is not None, row.architecture
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kvplan.engine.models import arch_config, needed, pooling, registered, resolve, windows
+from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.families import (
     BACKEND_BY_HEAD_SIZES,
     BUILDERS,
@@ -140,11 +141,10 @@ def _state(made: Construction) -> State | None:
 
 def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
     """The names in the config, after what vLLM rewrites before it resolves them."""
-    names = checkpoint.architectures
-    if checkpoint.model_type in {"mimo_v2", "mimo_v2_flash"} and checkpoint.config.get("vision_config"):
-        omni = registered.lookup("MiMoV2OmniForCausalLM", release)
-        return (omni.architecture,) if omni is not None else names
-    return names
+    sees = VISION_CLASSES.get(checkpoint.model_type) if checkpoint.config.get("vision_config") else None
+    if sees is None or registered.lookup(sees, release) is None:
+        return checkpoint.architectures
+    return (sees,)
 
 
 def _item_tokens(outer: Construction, inner: Construction, checkpoint: Checkpoint) -> int | None:

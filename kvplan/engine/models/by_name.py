@@ -14,6 +14,16 @@ OLDEST_WITH_STATES_AND_DRAFT = frozenset({"qwen3_next"})
 MXFP4_OF_ITS_OWN = frozenset({"gpt_oss"})
 """Model types whose MXFP4 checkpoints have a method of their own. Source: `quantization/mxfp4.py`."""
 
+VISION_CLASSES: dict[str, str] = {
+    "mimo_v2": "MiMoV2OmniForCausalLM",
+    "mimo_v2_flash": "MiMoV2OmniForCausalLM",
+}
+"""Model types that another class builds where the config has a vision tower. Source: `config/model.py`."""
+
+CHUNK_SIZE_IGNORED = frozenset({"mimo_v2", "mimo_v2_flash"})
+"""Model types whose config has a chunk size that their class does not use (history entry MIMO_V2_DROPS_CHUNK_SIZE).
+Source: `transformers_utils/model_arch_config_convertor.py`."""
+
 DEEPSEEK_V4 = frozenset({"deepseek_v4"})
 DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
 """Model types whose FP8 checkpoints have a method of their own. Source: `quantization/fp8.py`."""

@@ -17,6 +17,7 @@ from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.drafts import DraftModel
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
@@ -27,6 +28,10 @@ WINDOW_BLOCK = 64
 INDEXED_RATIO = 4
 """The ratio of the layers that choose their rows with an indexer; their compressor overlaps two groups."""
 
+DSPARK_STAGES = 3
+"""Stages of a DSpark draft whose config does not say."""
+
+_DSPARK_FIELDS = ("dspark_target_layer_ids", "dspark_markov_rank")
 _STATE_BLOCKS = {4: 4, 128: 8}
 """Tokens a block of a compressor state, by ratio."""
 _FLASHMLA = "FLASHMLA_SPARSE_DSV4"
@@ -154,6 +159,21 @@ def window(made: Construction, index: int) -> LayerGeometry:
             mode_follows_format=made.release.has(history.V4_SPECS_CARRY_MODE),
         ),
     )
+
+
+def dspark(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """The stages of a DSpark draft: sliding layers after the target's, `n_mtp_layers` of them or 3."""
+    check_dspark(draft)
+    count = draft.made.text.optional("n_mtp_layers") or DSPARK_STAGES
+    return tuple(window(draft.made, draft.start + stage) for stage in range(count))
+
+
+def check_dspark(draft: DraftModel) -> None:
+    """The fields without which no DSpark draft is built. Raises Refused."""
+    made = draft.made
+    missing = next((name for name in _DSPARK_FIELDS if made.text.get(name) is None), None)
+    if missing is not None:
+        raise Refused(made.architecture, f"the config has no attribute '{missing}'", "AttributeError", "layers")
 
 
 def _rows(made: Construction, index: int, ratio: int) -> LayerGeometry:

@@ -8,20 +8,22 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kvplan.engine.models import deepseek_v4
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots
 from kvplan.engine.models.latent import indexer_row_bytes
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.drafts import DraftModel
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
 WINDOW_BLOCK = 32
 STATE_BLOCK = 8
-"""Slots of a compressor's ring: a power of two that holds the drafts, the new token and the row before."""
+"""Slots of a compressor's ring without drafts, or with up to six."""
 PLAIN_ALIGNMENT = 512
 HEADS_A_GROUP = 8
 """Local query heads that mega attention works on at once."""
@@ -55,10 +57,18 @@ def deepseek_v41(made: Construction) -> tuple[LayerGeometry, ...]:
             built.append(_rows(made, index, ratio))
             if index in indexed:
                 built.append(_indexer(made, index, ratio))
-        built.append(_window(made, index))
+        built.append(window(made, index))
         if index in sources and ratio > 1:
             built.append(_state(made, index))
     return tuple(built)
+
+
+def dspark(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """The stages of a DSpark draft: sliding layers after the target's, as many as the config says (else 3)."""
+    text = draft.made.text
+    count = text.optional("n_mtp_layers") or text.optional("num_nextn_predict_layers") or deepseek_v4.DSPARK_STAGES
+    deepseek_v4.check_dspark(draft)
+    return tuple(window(draft.made, draft.start + stage) for stage in range(count))
 
 
 def cache_format(query: BackendQuery, release: Release) -> CacheFormat:
@@ -93,7 +103,7 @@ def cache_format(query: BackendQuery, release: Release) -> CacheFormat:
         stored,
         "uint8",
         backend,
-        row_bytes={Role.WINDOW: window, Role.ATTENTION: rows},
+        row_bytes={Form.WINDOW_LATENT: window, Form.LATENT: rows},
         alignment=512 if narrow else 576,
         stride=math.lcm(window, rows) if narrow and release.has(history.V41_BLOCKS_HOLD_WHOLE_RECORDS) else 1,
     )
@@ -125,7 +135,7 @@ def _refused(message: str, value: str, accepted: tuple[str, ...]) -> FormatRefus
     return FormatRefused(message, "ValueError", "--kv-cache-dtype", value, accepted)
 
 
-def _window(made: Construction, index: int) -> LayerGeometry:
+def window(made: Construction, index: int) -> LayerGeometry:
     """The latent rows of the last tokens: 32 * 584 = 18,688 bytes, padded to 19,008 (Blackwell: 32 * 528 = 16,896)."""
     return LayerGeometry(
         name=f"{made.name(index)}.swa_cache",
@@ -183,7 +193,7 @@ def _state(made: Construction, index: int) -> LayerGeometry:
         head_size=2 * made.text.positive("head_dim"),
         head_size_v=0,
         own_backend="CompressorBackend",
-        own=OwnCache(form=Form.RING, storage="float32", block_size=STATE_BLOCK),
+        own=OwnCache(form=Form.RING, storage="float32", block_size=STATE_BLOCK, slots=Slots.POWER),
     )
 
 

@@ -12,10 +12,15 @@ from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache
 from kvplan.engine.models.latent import indexer
+from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.drafts import DraftModel
+    from kvplan.engine.models.fields import Fields
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
@@ -24,13 +29,43 @@ _SLIDING, _INDEXED = "TRITON_MLA", "DOTS3_NOTE_PADDED_MLA_SPARSE"
 
 def dots3_note(made: Construction) -> tuple[LayerGeometry, ...]:
     """A sliding or an indexed latent attention for each decoder layer, by layer_types."""
+    types = made.text.per_layer("layer_types", made.count) or (None,) * made.count
+    return _layers(made, range(made.count), types)
+
+
+def dots3_note_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Layers after the target's, sliding where `mtp_layer_types` does not say otherwise."""
+    count = len(draft.indices)
+    types = draft.made.text.per_layer("mtp_layer_types", count) or (SLIDING,) * count
+    if any(kind != SLIDING for kind in types):
+        raise Refused(
+            draft.made.architecture,
+            "Indexer or topk_indices_buffer required for sparse MLA",
+            "AssertionError",
+            "layers",
+            "that an MTP layer is sliding, as indexed ones get no buffer for what they select",
+        )
+    return _layers(draft.made, draft.indices, types)
+
+
+def mtp_fields(config: Fields) -> Mapping[str, object]:
+    """Raises Refused where the MTP layers are not those that the config lists."""
+    types, count = config.items("mtp_layer_types"), config.optional("num_nextn_predict_layers") or 1
+    if types is not None and len(types) != count:
+        raise Refused(
+            "Dots3NoteMTPModel",
+            f"mtp_layer_types must have one entry per MTP layer: got {len(types)} for {count} layers",
+        )
+    return {"num_nextn_predict_layers": count}
+
+
+def _layers(made: Construction, indices: range, types: Sequence[object]) -> tuple[LayerGeometry, ...]:
     text = made.text
-    types = text.per_layer("layer_types", made.count) or ()
     width = text.positive("swa_kv_lora_rank") + text.whole("swa_qk_rope_head_dim")
     window = text.positive("sliding_window_size")
     built: list[LayerGeometry] = []
-    for index in range(made.count):
-        slides = bool(types) and types[index] == SLIDING
+    for index, kind in zip(indices, types, strict=False):
+        slides = kind == SLIDING
         if not slides:
             built.append(indexer(made, index))
         built.append(

@@ -12,7 +12,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import arch_config, deepseek_v4, latent, mixed, registered, windows
+from kvplan.engine.models import (
+    arch_config,
+    chunked,
+    deepseek_v4,
+    deepseek_v41,
+    dots3_note,
+    glm5_next,
+    inkling,
+    latent,
+    mixed,
+    qwen4_exp,
+    registered,
+    step5,
+    windows,
+)
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.general import Construction
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
@@ -389,21 +403,29 @@ def _none(_: DraftModel) -> tuple[LayerGeometry, ...]:
 
 BUILDERS: Mapping[str, Callable[[DraftModel], tuple[LayerGeometry, ...]]] = {
     "dense_latent": _dense_latent,
+    "deepseek_v4_dspark": deepseek_v4.dspark,
+    "deepseek_v41_dspark": deepseek_v41.dspark,
     "dflash": _dflash,
+    "dots3_note": dots3_note.dots3_note_mtp,
     "exaone_moe": _exaone_moe,
     "gemma4": _gemma4,
     "gemma4_dspark": _gemma4_dspark,
     "general": _general,
+    "glm5_next": glm5_next.glm5_next_mtp,
     "hy_v4": _hy_v4,
+    "inkling": inkling.inkling_mtp,
     "latent": _latent,
     "layer_types": _layer_types,
+    "llama4": chunked.llama4_eagle,
     "longcat": _longcat,
     "mimo_v2": _mimo_v2,
     "v4_window": _v4_window,
     "minimax_m3": _minimax_m3,
     "nemotron_h": _nemotron_h,
     "none": _none,
+    "qwen4_exp": qwen4_exp.qwen4_exp_mtp,
     "step3p5": _step3p5,
+    "step5": step5.step5_mtp,
 }
 """By the `family` of a draft's recipe."""
 
@@ -438,14 +460,20 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "mimo_mtp": _mtp(),
     "models.deepseek_v32": _mtp("latent"),
     "models.deepseek_v4:DeepSeekV4MTP": _mtp("v4_window", "model.layers.{i}.attn"),
+    "models.dots3_note": _mtp("dots3_note"),
+    "models.glm5next": _mtp("glm5_next"),
     "models.hy_v4": _mtp("hy_v4"),
     "models.kimi_k3": _mtp("dense_latent"),
+    "models.qwen4_exp": (DraftRecipe("qwen4_exp", _MTP_LAYER, count=("mtp_num_hidden_layers",), default_count=1),),
+    "models.step5": _mtp("step5", "model.layers.{i}.mtp_block.self_attn.attn"),
     "openpangu_mtp": _mtp("latent"),
     "step3p5_mtp": (DraftRecipe("step3p5", "model.layers.{i}.mtp_block.self_attn.attn"),),
     # MTP modules numbered from 0.
     "exaone4_5_mtp": _from_zero(_MTP_LAYER, *NEXTN, family="layer_types"),
     "exaone_moe_mtp": _from_zero(_MTP_LAYER, *NEXTN, family="exaone_moe"),
+    "interns2_mobius": _from_zero(_MTP_LAYER, "mtp_num_hidden_layers"),
     "mimo_v2_mtp": _from_zero("model.mtp.layers.{i}.self_attn.attn", *NEXTN, family="mimo_v2"),
+    "models.inkling": _from_zero("model.layers.{i}.transformer_block.attn", *NEXTN, family="inkling"),
     "models.minimax_m3": _from_zero(DECODER, "num_mtp_modules", family="minimax_m3"),
     "nemotron_h_mtp": _from_zero("mtp.layers.{i}.mixer.attn", *NEXTN, family="nemotron_h"),
     "nemotron_parse3_5_mtp": _from_zero(DECODER, family="none"),
@@ -455,6 +483,7 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "cohere_eagle": _own(start=Start.STAGE),
     "deepseek_eagle": _own("latent", Start.STAGE),
     "deepseek_eagle3": _own("dense_latent"),
+    "llama4_eagle": _own("llama4", Start.STAGE),
     "llama_eagle": _own("general", Start.STAGE),
     "llama_eagle3": _own(),
     "minicpm_eagle": (DraftRecipe("general", "model.eagle_layers.{i}.self_attn.attn", Start.STAGE, OWN_LAYERS),),
@@ -465,6 +494,8 @@ RECIPES: Mapping[str, tuple[DraftRecipe, ...]] = {
     "laguna_dflash": _own("general"),
     "lilicorr": _own("dflash"),
     "models.beam": _own("layer_types", Start.TARGET),
+    "models.deepseek_v4:DSparkDeepseekV4ForCausalLM": _mtp("deepseek_v4_dspark", "model.layers.{i}.attn"),
+    "models.deepseek_v41": _mtp("deepseek_v41_dspark", "model.layers.{i}.attn"),
     "models.kimi_k3.nvidia.dspark_mla": _own("dense_latent", Start.TARGET),
     "models.muse_spark.common.dspark": _own("dflash", Start.TARGET),
     "qwen3_dflash": _own("dflash"),

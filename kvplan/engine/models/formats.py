@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.models.geometry import Form
 
 if TYPE_CHECKING:
     from kvplan.releases import Behaviour
@@ -22,8 +22,8 @@ class CacheFormat:
     """Storage dtype by name."""
     backend: str
     behaviour: Behaviour | None = None
-    row_bytes: Mapping[Role, int] = field(default_factory=dict)
-    """Bytes of a packed row by role, where the GPU or the cache dtype decides them."""
+    row_bytes: Mapping[Form, int] = field(default_factory=dict)
+    """Bytes of a packed row by the form of its cache, where the GPU or the cache dtype decides them."""
     alignment: int | None = None
     """Bytes that packed pages are padded to a multiple of, where the GPU decides."""
     stride: int = 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -111,6 +111,17 @@ class Form(StrEnum):
     """`KpoolTailSpec`, the ring of the releases before they shared one class."""
 
 
+class Slots(StrEnum):
+    """How a ring of at least one group of slots grows for tokens that are stored before they are accepted."""
+
+    GROUPS = "groups"
+    """Whole groups that hold a group and the drafts."""
+    POWER_OF_GROUPS = "power_of_groups"
+    """The same, but a power of two of them."""
+    POWER = "power"
+    """A power of two that holds the drafts, the token they follow and the row before it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCache:
     """How a model's own cache module lays out its pages. Its rows are `head_size` elements wide.
@@ -149,7 +160,33 @@ class OwnCache:
     ring_row_bytes: int = 1
     """Bytes of one row of such a ring; blocks must lie whole rows apart."""
     ring_rows: int = 0
-    """Rows that it must hold."""
+    """Rows that it must hold, not counting those of drafts."""
+    slots: Slots | None = None
+    """How a ring makes room for drafts; `block_size` is what it has without them."""
+    divides_block: bool = False
+    """Whether the launch's block size must be a multiple of the ring."""
+
+    def for_drafts(self, tokens: int) -> OwnCache:
+        """The ring that a launch of `tokens` speculative tokens gets; other caches stay as they are.
+
+        Groups of 4, 5 tokens: 9 slots, so 12 by GROUPS and 16 by POWER_OF_GROUPS. POWER, 7 tokens: 9 rows, so 16.
+        """
+        rows = self.ring_rows + tokens if self.fills_page_of is not None else self.ring_rows
+        size = self.block_size
+        if size is not None and self.slots is not None:
+            groups = -(-(size + tokens) // size)
+            match self.slots:
+                case Slots.GROUPS:
+                    size *= groups
+                case Slots.POWER_OF_GROUPS:
+                    size *= _power_of_two(groups)
+                case Slots.POWER:
+                    size = max(size, _power_of_two(tokens + 2))
+        return replace(self, block_size=size, ring_rows=rows)
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (least - 1).bit_length()
 
 
 HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})

@@ -16,6 +16,7 @@ from kvplan.engine.models.geometry import (
     LayerGeometry,
     OwnCache,
     Role,
+    Slots,
     State,
     StateDtype,
     StateKind,
@@ -25,6 +26,7 @@ from kvplan.engine.models.states import state_layer
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.drafts import DraftModel
     from kvplan.engine.models.general import Construction
 
 
@@ -54,9 +56,6 @@ def glm5_next(made: Construction) -> tuple[LayerGeometry, ...]:
         )
     types = made.text.items("layer_types") or ()
     state = glm5_next_state(made) if "linear_attention" in types else None
-    sparse = "index_topk" in made.text
-    pool = made.text.optional("index_kpool") or 1
-    dimensions = latent.dimensions_of(made.text, sparse=sparse)
     built: list[LayerGeometry] = []
     for index in range(made.count):
         if state is not None and index < len(types) and types[index] == "linear_attention":
@@ -71,10 +70,21 @@ def glm5_next(made: Construction) -> tuple[LayerGeometry, ...]:
                 )
             )
             continue
-        if sparse:
-            built += _indexer(made, index, pool)
-        built.append(replace(latent.row(made, index, dimensions), owns_indexer=sparse))
+        built += _attention(made, index)
     return tuple(built)
+
+
+def glm5_next_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Indexed latent attentions after the target's layers, whatever `layer_types` says."""
+    return tuple(layer for index in draft.indices for layer in _attention(draft.made, index))
+
+
+def _attention(made: Construction, index: int) -> list[LayerGeometry]:
+    """Latent rows, with an indexer where the config has one."""
+    sparse = "index_topk" in made.text
+    row = latent.row(made, index, latent.dimensions_of(made.text, sparse=sparse))
+    indexer = _indexer(made, index, made.text.optional("index_kpool") or 1) if sparse else []
+    return [*indexer, replace(row, owns_indexer=sparse)]
 
 
 def _indexer(made: Construction, index: int, pool: int) -> list[LayerGeometry]:
@@ -98,6 +108,7 @@ def _indexer(made: Construction, index: int, pool: int) -> list[LayerGeometry]:
 def _tail(made: Construction, index: int, place: str, width: int, pool: int) -> LayerGeometry:
     """Raw key and gate of the open pool as two heads: 16 * 2 * 128 * 2 = 8,192 bytes a request."""
     shared = made.release.has(history.KPOOL_TAIL_IS_RING)
+    grows = made.release.has(history.KPOOL_TAIL_HOLDS_DRAFTS)
     return LayerGeometry(
         name=f"{place}.tail_cache",
         index=index,
@@ -107,7 +118,12 @@ def _tail(made: Construction, index: int, place: str, width: int, pool: int) -> 
         num_kv_heads=2,
         head_size=width,
         head_size_v=0,
-        sliding_window=None if shared else pool,
         own_backend="KPOOL_TAIL",
-        own=OwnCache(form=Form.RING if shared else Form.TAIL_RING, storage="bfloat16", block_size=pool),
+        own=OwnCache(
+            form=Form.RING if shared else Form.TAIL_RING,
+            storage="bfloat16",
+            block_size=pool,
+            slots=Slots.POWER_OF_GROUPS if grows else None,
+            divides_block=grows,
+        ),
     )

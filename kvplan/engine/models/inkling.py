@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING
 from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.refusals import Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.drafts import DraftModel
+    from kvplan.engine.models.fields import Fields
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
@@ -21,12 +26,30 @@ _DEFAULT_KERNEL = 4
 
 def inkling(made: Construction) -> tuple[LayerGeometry, ...]:
     """A convolution state and an attention, local or global, for each decoder layer."""
+    return _layers(made, range(made.count))
+
+
+def inkling_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Blocks like the target's, numbered from 0: as many as there are, or tokens to speculate if those are fewer."""
+    return _layers(draft.made, range(min(draft.count, draft.tokens)))
+
+
+def mtp_fields(config: Fields) -> Mapping[str, object]:
+    """What `mtp_config` puts in the place of the target's own fields. Raises Refused without MTP layers."""
+    section = config.section("mtp_config")
+    depths = None if section is None else section.optional("num_nextn_predict_layers")
+    if section is None or not depths:
+        raise Refused("InklingMTPModel", "The Inkling checkpoint does not contain MTP weights")
+    return {"num_nextn_predict_layers": depths, "local_layer_ids": tuple(section.items("local_layer_ids") or ())}
+
+
+def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
     text = made.text
     local = {text.number("local_layer_ids", index) for index in text.items("local_layer_ids") or ()}
     kernel = text.first("sconv_kernel_size", "conv_kernel_size") or _DEFAULT_KERNEL
     window = text.positive("sliding_window_size")
     built: list[LayerGeometry] = []
-    for index in range(made.count):
+    for index in indices:
         lead = "swa_" if index in local else ""
         heads = text.first(f"{lead}num_attention_heads", "num_attention_heads") or made.numbers.num_heads
         kv_heads = text.first(f"{lead}num_key_value_heads", "num_key_value_heads") or made.numbers.num_kv_heads
@@ -76,7 +99,7 @@ def _convolution(made: Construction, index: int, kv_heads: int, size: int, kerne
     """
     width = 2 * size + 2 * (made.text.positive("hidden_size") // kv_heads)
     return LayerGeometry(
-        name=made.place(f"model.layers.{index}.conv_state"),
+        name=made.name(index).removesuffix("attn") + "conv_state",
         index=index,
         kind=Kind.OWN,
         role=Role.STATE,

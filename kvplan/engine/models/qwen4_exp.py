@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.states import attention_layer, delta_state, state_layer
 from kvplan.history import compressed as history
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.drafts import DraftModel
     from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
@@ -35,7 +36,7 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
     text = made.text
     if text.items("ple_layer_ids"):
         raise Unplaceable(made.architecture, "its per-layer embeddings keep convolution states of their own")
-    types = text.per_layer("layer_types", made.count) or ()
+    types = _types(made)
     indexed = text.get("indexer_n_heads") is not None
     _check(made, types, indexed=indexed)
     state = delta_state(made)
@@ -47,11 +48,30 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
                     made, index, state, "model.layers.{i}.linear_attn", layer_class="QwenGatedDeltaNetAttention"
                 )
             )
-        elif indexed:
-            built += _indexed(made, index)
         else:
-            built.append(attention_layer(made, index))
+            built += _attention(made, index)
     return tuple(built)
+
+
+def _types(made: Construction) -> Sequence[object]:
+    """The layer types in the words that the release's config class leaves."""
+    original = made.text.section("_original")
+    if original is not None and not made.release.has(history.QWEN4_KNOWS_INDEXED_ATTENTION):
+        listed = original.per_layer("layer_types", made.count)
+        if listed is not None:
+            return listed
+    return made.text.per_layer("layer_types", made.count) or ()
+
+
+def qwen4_exp_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Attentions numbered after the target's layers, indexed if the target's are."""
+    return tuple(layer for index in draft.indices for layer in _attention(draft.made, index))
+
+
+def _attention(made: Construction, index: int) -> list[LayerGeometry]:
+    if made.text.get("indexer_n_heads") is None:
+        return [attention_layer(made, index)]
+    return _indexed(made, index)
 
 
 def _check(made: Construction, types: Sequence[object], *, indexed: bool) -> None:
@@ -117,7 +137,7 @@ def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
             head_size=raw,
             head_size_v=0,
             own_backend=_SIDE,
-            own=OwnCache(form=Form.RING, storage="bfloat16", block_size=ratio),
+            own=OwnCache(form=Form.RING, storage="bfloat16", block_size=ratio, slots=Slots.GROUPS, divides_block=True),
         ),
         LayerGeometry(
             name=f"{place}.compressed_key_cache",

@@ -12,6 +12,7 @@ from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.drafts import DraftModel
     from kvplan.engine.models.general import Construction
 
 SUMMARY_BYTES = 256
@@ -24,6 +25,17 @@ _DSA_HEAD_SIZES = (128, 192)
 
 def step5(made: Construction) -> tuple[LayerGeometry, ...]:
     """Sliding layers as usual; full ones with a summary cache and a tail ring where the config enables them."""
+    return _layers(made, range(made.count))
+
+
+def step5_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Layers after the target's, for which the lists of the config go on."""
+    if draft.count <= 0:
+        raise _refused(draft.made, "ValueError", f"Step5 MTP requires num_nextn_predict_layers > 0, got {draft.count}.")
+    return _layers(draft.made, draft.indices)
+
+
+def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
     text = made.text
     section = text.section("sparse_config")
     if section is None:
@@ -33,11 +45,12 @@ def step5(made: Construction) -> tuple[LayerGeometry, ...]:
             "Step5 requires a checkpoint with a sparse_config section; dense-only checkpoints are not supported.",
         )
     sparse = section.get("enabled") is not False
+    _check_types(made)
     types = text.items("layer_types_with_mtp") or text.items("layer_types") or ()
     window = text.optional("sliding_window")
     other = text.section("attention_other_setting")
     built: list[LayerGeometry] = []
-    for index in range(made.count):
+    for index in indices:
         kind = str(types[index]) if index < len(types) else "full_attention"
         slides = kind == SLIDING if types else index % 2 == 0
         here = text if other is None or other.get("attention_type") != kind or index >= len(types) else other
@@ -64,6 +77,18 @@ def step5(made: Construction) -> tuple[LayerGeometry, ...]:
         if selects:
             built += [_summary(attention), _ring(attention)]
     return tuple(built)
+
+
+def _check_types(made: Construction) -> None:
+    """The config class wants the layer types of decoder and MTP layers. Raises Refused."""
+    listed = made.text.items("layer_types_with_mtp")
+    total = made.numbers.num_layers + (made.text.optional("num_nextn_predict_layers") or 0)
+    if listed and len(listed) < total:
+        raise Refused(
+            made.architecture,
+            "Step5 layer_types must include the dense stack and every MTP layer: expected at least "
+            f"{total} entries, got {len(listed)}.",
+        )
 
 
 def _refused(made: Construction, exception: str, message: str) -> Refused:

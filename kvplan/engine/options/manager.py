@@ -6,11 +6,12 @@ Sources: `engine/arg_utils.py`, `config/vllm.py`.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models.by_name import CHUNK_SIZE_IGNORED
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
-from kvplan.history import capacity, state
+from kvplan.history import capacity, models, state
 from kvplan.launch.values import Launch
 
 _ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
@@ -28,13 +29,19 @@ def prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     )
 
 
-def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint) -> bool:
-    """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release."""
+def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint, *, drafts_from_states: bool = False) -> bool:
+    """Whether the hybrid KV cache manager is off, by flag or by what excludes it in this release.
+
+    `drafts_from_states` for speculation from the target's hidden states, which excludes attention within chunks.
+    """
     release = launch.release
     cause = None
-    chunks = checkpoint.text_config.get("attention_chunk_size") is not None
+    dropped = checkpoint.model_type in CHUNK_SIZE_IGNORED and release.has(models.MIMO_V2_DROPS_CHUNK_SIZE)
+    chunks = checkpoint.text_config.get("attention_chunk_size") is not None and not dropped
     allowed = launch.environment.get(_ALLOW_CHUNKS, "1")
-    if chunks and allowed.strip().lower() in ("", "0", "false"):
+    if chunks and drafts_from_states:
+        cause = "--speculative-config"
+    elif chunks and allowed.strip().lower() in ("", "0", "false"):
         cause = f"{_ALLOW_CHUNKS}={allowed}"
     if release.has(capacity.EVENTS_DISABLE_HYBRID_MANAGER) and launch.get("kv_events_config") is not None:
         cause = "--kv-events-config"

@@ -6,6 +6,7 @@ functions of v1/worker/gpu/spec_decode for V2.
 
 from __future__ import annotations
 
+from kvplan.engine.models.draft_names import NO_PREFIX_CACHING
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.values import Stage, StartupError
 from kvplan.history import speculation as history
@@ -34,18 +35,11 @@ def refusal(speculation: Speculation, release: Release, *, prefix_caching: bool)
     """Why the draft cannot be built beside a target that was."""
     if speculation.failure is not None or speculation.checkpoint is None:
         return speculation.failure
-    if (
-        prefix_caching
-        and "ExaoneMoeMTP" in speculation.checkpoint.architectures
-        and release.has(history.EXAONE_MTP_REFUSES_PREFIX_CACHING)
-    ):
-        return StartupError(
-            Stage.LAYERS,
-            "AssertionError",
-            "ExaoneMoeMTP currently does not support prefix caching",
-            "draft_not_built",
-            {"option": "--enable-prefix-caching"},
-        )
+    for name in speculation.checkpoint.architectures if prefix_caching else ():
+        behaviour, message = NO_PREFIX_CACHING.get(name, (None, ""))
+        if behaviour is not None and release.has(behaviour):
+            facts = {"option": "--enable-prefix-caching"}
+            return StartupError(Stage.LAYERS, "AssertionError", message, "draft_not_built", facts)
     return None
 
 

@@ -6,6 +6,7 @@ Source: `SpeculativeConfig.__post_init__` (config/speculative.py).
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models import draft_names
 from kvplan.engine.speculation.rewriting import MTP_TYPES
 from kvplan.engine.speculation.values import NO_LAYERS
 from kvplan.engine.speculation.wanted import Wanted, names_a_class, refused
@@ -16,11 +17,6 @@ MODELLESS = NO_LAYERS - {"medusa", "mlp_speculator"} | {"extract_hidden_states"}
 """Methods that load no model."""
 
 _NGRAM = ("ngram", "[ngram]")
-_DSPARK_ARCHITECTURES = frozenset(
-    {"Qwen3DSparkModel", "Qwen3OmniDSparkModel", "MuseSparkDSparkModel", "Gemma4DSparkModel"}
-)
-STANDALONE_DSPARK = _DSPARK_ARCHITECTURES | {"K3DSparkModel"}
-"""DSpark drafts with a config of their own; any other is DeepSeek-V4's, whose stages ship with the target."""
 
 
 def asked_method(wanted: Wanted, release: Release) -> str | None:
@@ -39,16 +35,23 @@ def asked_method(wanted: Wanted, release: Release) -> str | None:
 
 def check_model_given(wanted: Wanted, method: str | None) -> None:
     """A method that needs a model must name one, unless the target holds it. Raises StartupStops."""
-    if wanted.text("model") is not None or wanted.whole("num_speculative_tokens") is None:
+    if wanted.text("model") is not None or method in MODELLESS:
         return
-    if method in MODELLESS or method in ("mtp", "dspark"):
+    if wanted.whole("num_speculative_tokens") is None:
+        raise refused(
+            "num_speculative_tokens must be provided with speculative model unless the draft model config contains "
+            "an n_predict parameter.",
+            "num_speculative_tokens",
+            None,
+        )
+    if method in ("mtp", "dspark"):
         return
     raise refused(
         "num_speculative_tokens was provided but without speculative model.", "model", wanted.values.get("model")
     )
 
 
-def detected(method: str | None, draft: Checkpoint, model: str, release: Release) -> str:
+def detected(method: str | None, draft: Checkpoint, model: str, target: Checkpoint, release: Release) -> str:
     """The method once the draft is known. Raises StartupStops where none fits."""
     known = {"eagle", "eagle3"}
     if release.has(history.DFLASH_BY_NAME):
@@ -64,17 +67,19 @@ def detected(method: str | None, draft: Checkpoint, model: str, release: Release
     for part, means in named.items():
         if part in name:
             return means
-    if "MuseGlimmerAssistantModel" in draft.architectures:
+    if draft_names.DFLASH.intersection(draft.architectures):
         return "dflash"
     if release.has(history.DSPARK_BY_NAME) and (
         "dspark" in name
-        or _DSPARK_ARCHITECTURES.intersection(draft.architectures)
-        or ("DSparkDraftModel" in draft.architectures and draft.model_type == "qwen3")
+        or draft_names.DSPARK.intersection(draft.architectures)
+        or any((name, draft.model_type) in draft_names.DSPARK_ALIASES for name in draft.architectures)
     ):
         return "dspark"
     if draft.model_type in ("medusa", "mlp_speculator"):
         return draft.model_type
     if draft.model_type in MTP_TYPES:
+        if target.model_type in draft_names.NO_MTP:
+            raise refused(draft_names.NO_MTP[target.model_type], "method", method, ("dspark",))
         return "mtp"
     if method == "draft_model":
         return method

@@ -7,13 +7,15 @@ fits is taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.models import dots3_note, inkling
+from kvplan.engine.models.fields import Fields
 from kvplan.history import speculation as history
-from kvplan.releases import Release
+from kvplan.releases import Behaviour, Release
 
 NEXTN = "num_nextn_predict_layers"
 
@@ -49,6 +51,14 @@ class Row:
     """Whether it applies only where `count` is above 0."""
     fixed: Mapping[str, Any] | None = None
     """Fields that the rewriting sets."""
+    fields: Callable[[Fields], Mapping[str, Any]] | None = None
+    """The fields that the family itself sets, from its target's config; its `count` is among them."""
+    reads_text: bool = False
+    """Whether the number of layers is looked for in the language section too."""
+    reads_since: Behaviour | None = None
+    """Where it is looked for there; None: in all releases."""
+    renames_only: bool = False
+    """Whether the draft keeps the target's model type."""
     since: str | None = None
     until: str | None = None
 
@@ -66,12 +76,24 @@ _QWEN35_MOE = ("qwen3_5_moe", "qwen3_5_moe_text")
 _SPARSE = ("deepseek_v32", "glm_moe_dsa")
 
 ROWS: tuple[Row, ...] = (
-    _types("dots3_note_mtp", "Dots3NoteMTPModel", "dots3_note", default=1, since="0.28.0"),
+    Row("", "EagleMistralLarge3ForCausalLM", architectures=frozenset({"MistralLarge3ForCausalLM"}), renames_only=True),
+    Row(
+        "inkling_mtp",
+        "InklingMTPModel",
+        types=frozenset({"inkling_mm_model", "inkling_model"}),
+        promotes_text=True,
+        fields=inkling.mtp_fields,
+        since="0.26.0",
+    ),
+    _types(
+        "dots3_note_mtp", "Dots3NoteMTPModel", "dots3_note", default=1, fields=dots3_note.mtp_fields, since="0.28.0"
+    ),
     Row("deepseek_mtp", "DeepseekV32MTPModel", types=frozenset(_SPARSE), since="0.29.0"),
     _types("deepseek_mtp", "DeepSeekMTPModel", "deepseek_v3", *_SPARSE),
     Row("deepseek_mtp", "DeepSeekV4MTPModel", types=frozenset({"deepseek_v4"}), since="0.20.2"),
+    Row("deepseek_mtp", "", types=frozenset({"deepseek_v41"}), reads_text=True, since="0.30.0"),
     _types("pangu_ultra_moe_mtp", "OpenPanguMTPModel", "pangu_ultra_moe"),
-    _types("kimi_k3_mtp", "KimiK3MTPModel", "kimi_k3", since="0.27.1"),
+    _types("kimi_k3_mtp", "KimiK3MTPModel", "kimi_k3", reads_text=True, since="0.27.1"),
     _named("mimo_mtp", "MiMoMTPModel", "MiMoForCausalLM"),
     _named("mimo_v2_mtp", "MiMoV2OmniMTPModel", "MiMoV2OmniForCausalLM", fixed={NEXTN: 1}, since="0.21.0"),
     _named(
@@ -115,7 +137,13 @@ ROWS: tuple[Row, ...] = (
     ),
     _types("qwen3_next_mtp", "Qwen3NextMTP", "qwen3_next"),
     _types(
-        "qwen4_exp_mtp", "Qwen4ExpMTP", "qwen4_exp", "qwen4_exp_text", count="mtp_num_hidden_layers", since="0.29.0"
+        "qwen4_exp_mtp",
+        "Qwen4ExpMTP",
+        "qwen4_exp",
+        "qwen4_exp_text",
+        count="mtp_num_hidden_layers",
+        reads_text=True,
+        since="0.29.0",
     ),
     _named("bailing_hybrid_v3_mtp", "BailingMoeV3MTPModel", "BailingMoeV3ForCausalLM", since="0.28.0"),
     _named(
@@ -150,8 +178,24 @@ ROWS: tuple[Row, ...] = (
         since="0.17.1",
         until="0.27.1",
     ),
-    Row("qwen3_5_mtp", "Qwen3_5MoeMTP", types=frozenset(_QWEN35_MOE), count="mtp_num_hidden_layers", since="0.28.0"),
-    Row("qwen3_5_mtp", "Qwen3_5MTP", types=frozenset(_QWEN35), count="mtp_num_hidden_layers", since="0.28.0"),
+    Row(
+        "qwen3_5_mtp",
+        "Qwen3_5MoeMTP",
+        types=frozenset(_QWEN35_MOE),
+        count="mtp_num_hidden_layers",
+        reads_text=True,
+        reads_since=history.N_PREDICT_FROM_TEXT_CONFIG,
+        since="0.28.0",
+    ),
+    Row(
+        "qwen3_5_mtp",
+        "Qwen3_5MTP",
+        types=frozenset(_QWEN35),
+        count="mtp_num_hidden_layers",
+        reads_text=True,
+        reads_since=history.N_PREDICT_FROM_TEXT_CONFIG,
+        since="0.28.0",
+    ),
     Row(
         "qwen3_5_mtp",
         "Qwen3_5MTP",
@@ -222,20 +266,19 @@ ROWS: tuple[Row, ...] = (
         since="0.24.0",
     ),
     _types("minimax_m3_mtp", "MiniMaxM3MTP", count="num_mtp_modules", default=1, since="0.24.0"),
-    _types("glm5_next_mtp", "Glm5NextMTPModel", "glm5_next", since="0.30.0"),
+    _types("glm5_next_mtp", "Glm5NextMTPModel", "glm5_next", reads_text=True, since="0.30.0"),
 )
 
-MTP_TYPES = frozenset(row.becomes for row in ROWS) | {"inkling_mtp", "mtp"}
+MTP_TYPES = frozenset(row.becomes for row in ROWS if row.becomes) | {"mtp"}
 """Model types whose draft is run by the method `mtp`."""
 
 
 def rewrite(checkpoint: Checkpoint, release: Release) -> Draft:
-    """The draft's config that vLLM makes of `checkpoint`'s; an ordinary model's stays as it is."""
+    """The draft's config that vLLM makes of `checkpoint`'s; an ordinary model's stays as it is.
+
+    Raises Refused where the family's own rewriting refuses the config.
+    """
     architecture = checkpoint.architectures[0] if checkpoint.architectures else ""
-    if architecture == "MistralLarge3ForCausalLM":
-        return Draft(_with(checkpoint, {}, architectures=("EagleMistralLarge3ForCausalLM",)))
-    if checkpoint.model_type in ("inkling_mm_model", "inkling_model"):
-        return _inkling(checkpoint)
     for row in ROWS:
         if not release.within(row.since, row.until):
             continue
@@ -244,10 +287,13 @@ def rewrite(checkpoint: Checkpoint, release: Release) -> Draft:
         count = _count(checkpoint, row, release)
         if row.if_count and not (checkpoint.text_config.get(row.count) or 0) > 0:
             continue
+        if row.renames_only:
+            return Draft(_with(checkpoint, {}, (row.architecture,)))
         fixed = {"model_type": row.becomes, **(row.fixed or {})}
-        rewritten = _with(
-            checkpoint, fixed, (row.architecture,), promotes_text=row.promotes_text, model_type=row.becomes
-        )
+        if row.fields is not None:
+            fixed |= row.fields(Fields(checkpoint.config, checkpoint.file))
+        names = (row.architecture,) if row.architecture else checkpoint.architectures
+        rewritten = _with(checkpoint, fixed, names, promotes_text=row.promotes_text, model_type=row.becomes)
         return Draft(rewritten, fixed.get(row.count, count))
     return Draft(checkpoint)
 
@@ -256,23 +302,9 @@ def _count(checkpoint: Checkpoint, row: Row, release: Release) -> int | None:
     """`n_predict`: read from the top-level config, or where the row promotes it the language section."""
     config = checkpoint.text_config if row.promotes_text else checkpoint.config
     value = config.get(row.count)
-    deep = row.becomes not in ("qwen3_5_mtp",) or release.has(history.N_PREDICT_FROM_TEXT_CONFIG)
-    if value is None and row.count and deep and row.becomes in _READS_TEXT:
+    if value is None and row.reads_text and (row.reads_since is None or release.has(row.reads_since)):
         value = checkpoint.text_config.get(row.count)
     return row.default if not isinstance(value, int) else value
-
-
-_READS_TEXT = frozenset({"qwen3_5_mtp", "qwen4_exp_mtp", "kimi_k3_mtp", "glm5_next_mtp"})
-"""Drafts whose number of layers is looked for in the language section too."""
-
-
-def _inkling(checkpoint: Checkpoint) -> Draft:
-    mtp = checkpoint.config.get("mtp_config")
-    depths = mtp.get(NEXTN, 0) if isinstance(mtp, Mapping) else 0
-    local = mtp.get("local_layer_ids", ()) if isinstance(mtp, Mapping) else ()
-    fixed = {"model_type": "inkling_mtp", NEXTN: depths, "local_layer_ids": tuple(local)}
-    rewritten = _with(checkpoint, fixed, ("InklingMTPModel",), promotes_text=True, model_type="inkling_mtp")
-    return Draft(rewritten, depths)
 
 
 def _with(

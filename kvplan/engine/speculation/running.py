@@ -6,13 +6,12 @@ asynchronous scheduling part of `VllmConfig.__post_init__` (config/vllm.py).
 
 from __future__ import annotations
 
+from kvplan.engine.models.draft_names import DFLASH2
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
 from kvplan.releases import Release
-
-_DFLASH2 = frozenset({"DFlash2DraftModel", "DFlash2BeamDraftModel", "LiLiCorrDraftModel"})
 
 
 def forces_v2(speculation: Speculation | None, release: Release) -> bool:
@@ -25,7 +24,7 @@ def forces_v2(speculation: Speculation | None, release: Release) -> bool:
         return False
     if release.has(history.MIXED_DFLASH_FORCES_V2) and len({layer.sliding_window for layer in speculation.layers}) > 1:
         return True
-    return release.has(history.DFLASH2_FORCES_V2) and bool(_DFLASH2.intersection(speculation.checkpoint.architectures))
+    return release.has(history.DFLASH2_FORCES_V2) and bool(DFLASH2.intersection(speculation.checkpoint.architectures))
 
 
 def keeps_v1(speculation: Speculation | None, release: Release, pipeline: int) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import build as build_model
-from kvplan.engine.models import drafts
+from kvplan.engine.models import draft_names, drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.parallel import pipeline_unsupported, stage_sizes
@@ -75,13 +75,16 @@ def settle(
         raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
     if model is not None and draft is None:
         raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
-    rewritten = rewrite(draft or checkpoint, release)
-    method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, release)
+    try:
+        rewritten = rewrite(draft or checkpoint, release)
+    except Refused as refusal:
+        raise refused(refusal.message, "method", method) from None
+    method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
     if method in ("medusa", "mlp_speculator"):
         return _without_model(want, method, tensor_parallel)
     _check_target(method, checkpoint, release)
     rewritten = _named(method, rewritten, checkpoint)
-    tokens = _tokens(want, method, rewritten)
+    tokens = _tokens(want, method, rewritten, checkpoint, release)
     config = rewritten.checkpoint.config
     settled = Speculation(
         method=method,
@@ -210,29 +213,40 @@ def _named(method: str, draft: Draft, target: Checkpoint) -> Draft:
         case "dflash":
             names = tuple(
                 name
-                if name.startswith("DFlash") or name.endswith("DFlash") or name == "LiLiCorrDraftModel"
+                if name.startswith("DFlash") or name.endswith("DFlash") or name in draft_names.DFLASH_KEEPS_NAME
                 else f"DFlash{name}"
                 for name in names
             )
-        case "dspark" if "DSparkDraftModel" in names and found.model_type == "qwen3":
-            names = ("Qwen3DSparkModel",)
-        case "dspark" if not methods.STANDALONE_DSPARK.intersection(names):
-            newer = target.model_type == "deepseek_v41"
-            names = ("DSparkV41DraftModel" if newer else "DSparkDraftModel",)
+        case "dspark":
+            alias = next((other for name in names if (other := _dspark_alias(name, found)) is not None), None)
+            if alias is not None:
+                names = (alias,)
+            elif not draft_names.STANDALONE_DSPARK.intersection(names):
+                ships = draft_names.DSPARK_IN_TARGET
+                names = (ships.get(target.model_type, draft_names.DSPARK_IN_OTHER_TARGETS),)
     return draft if names == found.architectures else replace(draft, checkpoint=replace(found, architectures=names))
 
 
-def _tokens(want: Wanted, method: str, draft: Draft) -> int:
-    tokens, config = want.whole("num_speculative_tokens"), draft.checkpoint.config
-    if method == "dspark":
+def _dspark_alias(name: str, draft: Checkpoint) -> str | None:
+    return draft_names.DSPARK_ALIASES.get((name, draft.model_type))
+
+
+def _tokens(want: Wanted, method: str, draft: Draft, target: Checkpoint, release: Release) -> int:
+    """The number of tokens to speculate. Raises StartupStops where it is missing or does not fit the draft."""
+    tokens, text = want.whole("num_speculative_tokens"), draft.checkpoint.text_config
+    block = text.get("dspark_block_size") if method == "dspark" else None
+    predicted = draft.n_predict
+    if isinstance(block, int) and target.model_type in draft_names.DSPARK_BLOCK_IS_N_PREDICT:
+        predicted = block
+    if method == "dspark" and release.has(history.DSPARK_WIDTH_IS_BLOCK):
         if tokens is None:
-            tokens = config.get("block_size") or config.get("dspark_block_size")
-    elif draft.n_predict is not None and draft.n_predict > 0:
+            tokens = text.get("block_size") or block
+    elif predicted is not None and predicted > 0:
         if tokens is None:
-            tokens = draft.n_predict
-        elif tokens > draft.n_predict and tokens % draft.n_predict:
+            tokens = predicted
+        elif tokens > predicted and tokens % predicted:
             raise refused(
-                f"num_speculative_tokens:{tokens} must be divisible by n_predict={draft.n_predict}",
+                f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicted}",
                 "num_speculative_tokens",
                 tokens,
             )
@@ -242,6 +256,16 @@ def _tokens(want: Wanted, method: str, draft: Draft) -> int:
             "num_speculative_tokens",
             None,
         )
+    if isinstance(block, int) and tokens < block and release.has(history.DSPARK_NEEDS_WHOLE_BLOCK):
+        raise refused(
+            f"DSpark requires num_speculative_tokens >= dspark_block_size ({block}); got {tokens}.",
+            "num_speculative_tokens",
+            tokens,
+        )
+    for name in draft.checkpoint.architectures:
+        behaviour, message = draft_names.ONE_TOKEN.get(name, (None, ""))
+        if tokens != 1 and behaviour is not None and release.has(behaviour):
+            raise refused(message, "num_speculative_tokens", tokens, ("1",))
     return tokens
 
 

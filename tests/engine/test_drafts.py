@@ -1,0 +1,368 @@
+"""Drafts whose layers are built by a family of their own, and the rings that grow with speculative tokens."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.engine import Plan, plan
+from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
+from kvplan.launch.build import from_command
+from kvplan.launch.hardware import parse_gpu
+from kvplan.releases import resolve
+
+GIB = 1 << 30
+
+
+def _model(architecture: str, model_type: str, **fields: Any) -> Checkpoint:
+    config = {"architectures": [architecture], "model_type": model_type, "dtype": "bfloat16", **fields}
+    return Checkpoint(
+        reference="model",
+        name="model",
+        source=Source.DIRECTORY,
+        path="model/config.json",
+        config_sha256="",
+        config=config,
+        text_config=config,
+        architectures=(architecture,),
+        model_type=model_type,
+    )
+
+
+def _planned(
+    target: Checkpoint,
+    *flags: str,
+    release: str = "0.33.0",
+    gpu: str = "h200",
+    draft: Checkpoint | None = None,
+    **spec: Any,
+) -> Plan:
+    launch = from_command(
+        ["vllm", "serve", "model", *flags, "--speculative-config", json.dumps(spec)],
+        release=resolve(release),
+        hardware=parse_gpu(gpu),
+        available_kv_memory=40 * GIB,
+    )
+    return plan(target, launch, draft=draft)
+
+
+def _drafted(found: Plan) -> dict[str, tuple[str, int]]:
+    """Names of the draft's layers, their specs and the pages that they ask for."""
+    return {layer.name: (layer.spec, layer.spec_page_bytes) for layer in found.layers if layer.role is Role.DRAFT}
+
+
+def _error(found: Plan) -> str:
+    assert found.error is not None
+    return found.error.message
+
+
+@pytest.mark.parametrize(
+    ("slots", "size", "tokens", "grown"),
+    [
+        (None, 16, 20, 16),
+        (Slots.GROUPS, 4, 0, 4),
+        (Slots.GROUPS, 4, 4, 8),
+        (Slots.GROUPS, 4, 5, 12),
+        (Slots.POWER_OF_GROUPS, 16, 0, 16),
+        (Slots.POWER_OF_GROUPS, 16, 16, 32),
+        (Slots.POWER_OF_GROUPS, 16, 17, 64),
+        (Slots.POWER, 8, 6, 8),
+        (Slots.POWER, 8, 7, 16),
+    ],
+)
+def test_rings_hold_drafts(slots: Slots | None, size: int, tokens: int, grown: int) -> None:
+    own = OwnCache(form=Form.RING, block_size=size, slots=slots)
+    assert own.for_drafts(tokens).block_size == grown
+
+
+def test_ring_in_a_page_needs_a_row_a_draft() -> None:
+    own = OwnCache(form=Form.RING, fills_page_of="attn", ring_rows=7)
+    assert own.for_drafts(3).ring_rows == 10
+    assert OwnCache(form=Form.FULL).for_drafts(3).ring_rows == 0
+
+
+def _qwen4(**fields: Any) -> Checkpoint:
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "hidden_size": 2048,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_value_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+        "indexer_n_heads": 8,
+        "indexer_kv_heads": 1,
+        "indexer_head_dim": 128,
+        "indexer_budget": 2048,
+        "indexer_compress_ratio": 4,
+        "max_position_embeddings": 32768,
+        "hc_count": 4,
+        "mtp_num_hidden_layers": 1,
+    }
+    return _model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
+
+
+def test_qwen4_exp_mtp_is_an_indexed_layer_after_the_targets() -> None:
+    """A ring of 4 + 2 raw keys rounds up to 8 of 128 bfloat16 elements; each of two ranks has one KV head of 256."""
+    found = _planned(_qwen4(), "-tp", "2", method="mtp", num_speculative_tokens=2)
+    assert found.ok
+    size = found.groups[0].block_size
+    place = "mtp.layers.4.self_attn"
+    assert _drafted(found) == {
+        f"{place}.indexer.raw_key_cache": ("CircularBufferSpec", 8 * 128 * 2),
+        f"{place}.indexer.compressed_key_cache": ("MLAAttentionSpec", size // 4 * 128 * 2),
+        f"{place}.attn": ("FullAttentionSpec", size * 2 * 256 * 2),
+    }
+
+
+def test_qwen4_exp_ring_must_divide_the_block() -> None:
+    """The state counts drafts, so that blocks grow with them: 12 tokens take 16 slots, which divide 640 tokens; 8 take
+    12, which do not."""
+    ngram = {"method": "ngram", "prompt_lookup_max": 4}
+    assert _planned(_qwen4(), "-tp", "2", num_speculative_tokens=12, **ngram).ok
+    refused = _planned(_qwen4(), "-tp", "2", num_speculative_tokens=8, **ngram)
+    assert refused.error is not None
+    assert refused.error.type == "AssertionError"
+    assert (refused.error.facts["block_size"], refused.error.facts["multiple"]) == (640, 12)
+
+
+def _step5(**fields: Any) -> Checkpoint:
+    kinds = ["sliding_attention" if index % 4 else "full_attention" for index in range(6)]
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_attention_groups": 8,
+        "num_key_value_heads": 8,
+        "head_dim": 192,
+        "hidden_size": 6144,
+        "sliding_window": 512,
+        "layer_types": kinds[:4],
+        "layer_types_with_mtp": kinds,
+        "num_nextn_predict_layers": 2,
+        "use_head_wise_attn_gate": True,
+        "max_position_embeddings": 131072,
+        "sparse_config": {"enabled": True},
+    }
+    return _model("Step5ForCausalLM", "step5", **{**base, **fields})
+
+
+def test_step5_mtp_goes_on_with_the_layer_types() -> None:
+    """Layer 4 selects regions: 16 tokens of 2 * 192 bfloat16 elements, the same in its ring, and 2 summaries of 256."""
+    found = _planned(_step5(), "-tp", "8", method="mtp", num_speculative_tokens=2)
+    assert found.ok
+    place = "model.layers.{}.mtp_block.self_attn.attn"
+    assert _drafted(found) == {
+        place.format(4): ("FullAttentionSpec", 12_288),
+        f"{place.format(4)}.sparse_summary_cache": ("FullAttentionSpec", 512),
+        f"{place.format(4)}.csa_tail_ring": ("CircularBufferSpec", 12_288),
+        place.format(5): ("SlidingWindowSpec", 12_288),
+    }
+    assert "requires num_nextn_predict_layers > 0" in _error(
+        _planned(_step5(num_nextn_predict_layers=0), "-tp", "8", method="mtp", num_speculative_tokens=2)
+    )
+    assert "expected at least 7 entries, got 6" in _error(
+        _planned(_step5(num_nextn_predict_layers=3), "-tp", "8", method="mtp", num_speculative_tokens=3)
+    )
+
+
+def test_step5_ring_needs_rows_for_drafts() -> None:
+    """7 + 6 rows of 1,024 bytes are more than the 12 that a page of 12,288 bytes holds."""
+    refused = _planned(_step5(), "-tp", "8", method="mtp", num_speculative_tokens=6)
+    assert "needs 13 rows" in _error(refused)
+
+
+def _dots3(**fields: Any) -> Checkpoint:
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 64,
+        "hidden_size": 4096,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "swa_kv_lora_rank": 1024,
+        "swa_qk_rope_head_dim": 64,
+        "swa_num_attention_heads": 64,
+        "index_topk": 2048,
+        "index_head_dim": 128,
+        "sliding_window_size": 512,
+        "layer_types": ["full_attention"] + ["sliding_attention"] * 3,
+        "max_position_embeddings": 131072,
+    }
+    return _model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
+
+
+def test_dots3_note_mtp_slides() -> None:
+    """64 tokens of 1,024 + 64 bfloat16 elements."""
+    found = _planned(_dots3(), "-tp", "4", release="0.28.0", method="mtp", num_speculative_tokens=1)
+    assert _drafted(found) == {"model.layers.4.self_attn.attn": ("SlidingWindowMLASpec", 64 * 1088 * 2)}
+    two = {"num_nextn_predict_layers": 2, "mtp_layer_types": ["sliding_attention"]}
+    refused = _planned(_dots3(**two), "-tp", "4", method="mtp", num_speculative_tokens=2)
+    assert "got 1 for 2 layers" in _error(refused)
+    indexed = _planned(_dots3(mtp_layer_types=["full_attention"]), "-tp", "4", method="mtp", num_speculative_tokens=1)
+    assert "topk_indices_buffer" in _error(indexed)
+
+
+def _inkling(**fields: Any) -> Checkpoint:
+    base = {
+        "num_hidden_layers": 6,
+        "num_attention_heads": 48,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "hidden_size": 4608,
+        "local_layer_ids": [0, 1, 2, 3, 4],
+        "sliding_window_size": 1024,
+        "sconv_kernel_size": 4,
+        "max_position_embeddings": 131072,
+        "mtp_config": {"num_nextn_predict_layers": 3, "local_layer_ids": [0]},
+    }
+    return _model("InklingForCausalLM", "inkling_model", **{**base, **fields})
+
+
+def test_inkling_builds_as_many_depths_as_it_speculates() -> None:
+    """Four ranks: 2 KV heads of 128, 16 tokens; a convolution state of 4 tokens takes 4 * 2 * 2,048 elements."""
+    found = _planned(_inkling(), "-tp", "4", method="mtp", num_speculative_tokens=2)
+    place = "model.layers.{}.transformer_block"
+    state = ("SlidingWindowSpec", 4 * 2 * 2048 * 2)
+    assert _drafted(found) == {
+        f"{place.format(0)}.conv_state": state,
+        f"{place.format(0)}.attn": ("SlidingWindowSpec", 16 * 2 * 256 * 2),
+        f"{place.format(1)}.conv_state": state,
+        f"{place.format(1)}.attn": ("FullAttentionSpec", 16 * 2 * 256 * 2),
+    }
+    assert len(_drafted(_planned(_inkling(), "-tp", "4", method="mtp", num_speculative_tokens=6))) == 6
+    oldest = _planned(_inkling(), "-tp", "4", release="0.26.0", method="mtp", num_speculative_tokens=2)
+    assert "exactly one" in _error(oldest)
+    without = _planned(_inkling(mtp_config=None), "-tp", "4", method="mtp", num_speculative_tokens=1)
+    assert "does not contain MTP weights" in _error(without)
+
+
+def _deepseek(*, newer: bool = False, **fields: Any) -> Checkpoint:
+    base = {
+        "num_hidden_layers": 4,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 1,
+        "head_dim": 512,
+        "hidden_size": 4096,
+        "qk_rope_head_dim": 64,
+        "o_groups": 8,
+        "index_head_dim": 128,
+        "index_topk": 512,
+        "sliding_window": 128,
+        "compress_ratios": [0, 0, 2, 2] if newer else [0, 0, 4, 128],
+        "kv_source_layer_ids": [2],
+        "index_source_layer_ids": [2],
+        "max_position_embeddings": 65536,
+        "dspark_block_size": 5,
+        "dspark_markov_rank": 256,
+        "dspark_target_layer_ids": [1, 2, 3],
+    }
+    names = ("DeepseekV41ForCausalLM", "deepseek_v41") if newer else ("DeepseekV4ForCausalLM", "deepseek_v4")
+    return _model(*names, **{**base, **fields})
+
+
+def test_dspark_stages_slide() -> None:
+    """64 rows of 584 bytes in whole 576 bytes; V4.1 on Hopper 32 of them, and on server Blackwell 32 of 528 in 512."""
+    fp8 = ("-tp", "8", "--kv-cache-dtype", "fp8")
+    found = _planned(_deepseek(), *fp8, method="dspark", num_speculative_tokens=5)
+    assert _drafted(found) == {
+        f"model.layers.{index}.attn.swa_cache": ("SlidingWindowMLASpec", 37_440) for index in (4, 5, 6)
+    }
+    assert len(_drafted(_planned(_deepseek(n_mtp_layers=1), *fp8, method="dspark", num_speculative_tokens=5))) == 1
+    assert "dspark_markov_rank" in _error(
+        _planned(_deepseek(dspark_markov_rank=None), *fp8, method="dspark", num_speculative_tokens=5)
+    )
+    newer = _deepseek(newer=True, num_nextn_predict_layers=2)
+    for gpu, page in (("h200", 19_008), ("b200", 16_896)):
+        drafted = _drafted(_planned(newer, "-tp", "8", gpu=gpu, method="dspark", num_speculative_tokens=5))
+        assert drafted == {f"model.layers.{index}.attn.swa_cache": ("SlidingWindowMLASpec", page) for index in (4, 5)}
+
+
+@pytest.mark.parametrize(("tokens", "slots"), [(6, 8), (7, 16), (15, 32)])
+def test_deepseek_v41_compressor_ring_holds_drafts(tokens: int, slots: int) -> None:
+    """Slots of 2 * 512 float32 elements for the drafts, the token before them and the row before that."""
+    found = _planned(_deepseek(newer=True), "-tp", "8", method="dspark", num_speculative_tokens=tokens)
+    ring = next(layer for layer in found.layers if layer.spec == "CircularBufferSpec")
+    assert (ring.spec_block_size, ring.spec_page_bytes) == (slots, slots * 1024 * 4)
+
+
+def test_deepseek_v41_has_no_mtp() -> None:
+    assert "'dspark' instead of 'mtp'" in _error(
+        _planned(_deepseek(newer=True), "-tp", "8", method="mtp", num_speculative_tokens=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "tokens", "refused"),
+    [
+        ("0.25.1", 5, "must be divisible by n_predict=3"),
+        ("0.25.1", 6, None),
+        ("0.26.0", 3, "dspark_block_size (5)"),
+        ("0.33.0", 4, None),
+    ],
+)
+def test_dspark_widths(release: str, tokens: int, refused: str | None) -> None:
+    target = _deepseek(num_nextn_predict_layers=3)
+    fp8 = ("-tp", "8", "--kv-cache-dtype", "fp8")
+    found = _planned(target, *fp8, release=release, method="dspark", num_speculative_tokens=tokens)
+    assert found.ok if refused is None else refused in _error(found)
+
+
+def test_dspark_width_must_be_given_where_no_model_is() -> None:
+    """Without a model vLLM never comes to the config that knows the block."""
+    assert "num_speculative_tokens must be provided" in _error(_planned(_deepseek(), "-tp", "8", method="dspark"))
+
+
+def _llama4_head(**fields: Any) -> Checkpoint:
+    base = {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 40,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "hidden_size": 5120,
+        "no_rope_layers": [1, 0],
+        "moe_layers": [],
+        "attention_chunk_size": 8192,
+        "yoco_global_kv_layer": None,
+        "yoco_local_kv_layer": None,
+        "max_position_embeddings": 131072,
+    }
+    return _model("Llama4ForCausalLM", "llama4_text", **{**base, **fields})
+
+
+def test_llama4_eagle_heads_chunk_and_switch_the_hybrid_manager_off() -> None:
+    target = _model(
+        "Llama4ForCausalLM",
+        "llama4_text",
+        num_hidden_layers=4,
+        num_attention_heads=40,
+        num_key_value_heads=8,
+        head_dim=128,
+        hidden_size=5120,
+        no_rope_layers=[1, 1, 1, 0],
+        attention_chunk_size=8192,
+        max_position_embeddings=131072,
+    )
+    eagle = {"method": "eagle", "num_speculative_tokens": 3, "model": "eagle-head"}
+    found = _planned(target, "-tp", "8", draft=_llama4_head(), **eagle)
+    page = 16 * 2 * 128 * 2
+    assert _drafted(found) == {
+        "model.layers.4.self_attn.attn": ("ChunkedLocalAttentionSpec", page),
+        "model.layers.5.self_attn.attn": ("FullAttentionSpec", page),
+    }
+    assert found.settings is not None
+    assert found.settings.hybrid_manager_disabled
+    assert len(found.groups) == 1
+    refused = _planned(target, "-tp", "8", draft=_llama4_head(moe_layers=[1]), **eagle)
+    assert refused.error is not None
+    assert refused.error.type == "AssertionError"
+    forced = _planned(target, "-tp", "8", "--no-disable-hybrid-kv-cache-manager", draft=_llama4_head(), **eagle)
+    assert "explicitly enabled but is not supported" in _error(forced)
