@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from kvplan.checkpoint.mistral import PARAMS_FILE
 from kvplan.checkpoint.normalise import quiet
 from kvplan.checkpoint.reading import CONFIG_FILE
 from kvplan.checkpoint.values import Source
@@ -18,23 +19,27 @@ def is_repo_id(reference: str) -> bool:
     return _REPO_ID.fullmatch(reference) is not None and ".." not in reference and "--" not in reference
 
 
-def find(repo_id: str, *, offline: bool) -> tuple[Path, Source]:
-    """The local path of a repository's config.json, downloaded if it is not in the Hub cache.
+def find(repo_id: str, *, offline: bool, config_format: str = "auto") -> tuple[Path, Source]:
+    """The local path of a repository's config.json (format `hf`) or params.json (`mistral`), downloaded if it is not
+    in the Hub cache; `auto` takes the first that is there.
 
     The files beside the path are whatever the cache holds; `companion` fetches one more of them.
     """
-    cached = _cached(repo_id, CONFIG_FILE)
-    if cached is not None:
-        return cached, Source.HUB_CACHE
+    files = {"hf": (CONFIG_FILE,), "mistral": (PARAMS_FILE,)}.get(config_format, (CONFIG_FILE, PARAMS_FILE))
+    for name in files:
+        cached = _cached(repo_id, name)
+        if cached is not None:
+            return cached, Source.HUB_CACHE
     if offline:
         raise InputError(
             f"{repo_id}: is not in the catalog nor in the local Hub cache, and --offline forbids the network: "
             "give a directory or a config.json, or drop --offline"
         )
-    path = _download(repo_id, CONFIG_FILE)
-    if path is None:
-        raise InputError(f"{repo_id}: has no {CONFIG_FILE} on the Hub: give a repository of a Transformers model")
-    return path, Source.HUB
+    for name in files:
+        path = _download(repo_id, name)
+        if path is not None:
+            return path, Source.HUB
+    raise InputError(f"{repo_id}: has no {' or '.join(files)} on the Hub: give a repository of a Transformers model")
 
 
 def companion(repo_id: str, name: str, *, offline: bool) -> Path | None:

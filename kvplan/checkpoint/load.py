@@ -10,7 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kvplan.checkpoint import catalog, speculators
+from kvplan.checkpoint import catalog, mistral, speculators
+from kvplan.checkpoint.mistral import PARAMS_FILE
 from kvplan.checkpoint.reading import CONFIG_FILE, INDEX_FILE, QUANT_FILE, Document, read_file, read_stream
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.errors import InputError
@@ -29,6 +30,7 @@ def load(
     stdin: TextIO | None = None,
     hf_overrides: Mapping[str, Any] | None = None,
     draft: bool = False,
+    config_format: str | None = None,
 ) -> Checkpoint:
     """Read and normalise the model meant by `reference`.
 
@@ -37,7 +39,9 @@ def load(
     `organisation/name`. What exists as a path, or looks like one, is a path; the catalog comes before the Hub.
     `offline` forbids the network but not the local Hub cache. `hf_overrides` is the value of vLLM's
     `--hf-overrides`; it does not change `config_sha256`, which is the digest of the file's bytes. `draft` takes the
-    speculators format, whose config wraps that of a draft's layers.
+    speculators format, whose config wraps that of a draft's layers. `config_format` is vLLM's `--config-format`: `hf`
+    reads config.json, `mistral` params.json, `auto` the latter where Mistral's weights lie beside it or there is no
+    config.json.
 
     Raises InputError with one line where anything about the reference or its files cannot be used.
     """
@@ -47,11 +51,11 @@ def load(
         return _from_stdin(stdin or sys.stdin, hf_overrides)
     path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
     if is_path(reference):
-        return _from_path(reference, path, hf_overrides, draft=draft)
+        return _from_path(reference, path, hf_overrides, draft=draft, config_format=config_format or "auto")
     entry = catalog.find(reference)
     if entry is not None:
         return _from_catalog(reference, entry, hf_overrides)
-    return _from_hub(reference, offline, hf_overrides, draft=draft)
+    return _from_hub(reference, offline, hf_overrides, draft=draft, config_format=config_format or "auto")
 
 
 def is_path(reference: str) -> bool:
@@ -92,7 +96,9 @@ def _from_stdin(stream: TextIO, hf_overrides: Mapping[str, Any] | None) -> Check
     return _checkpoint(STDIN, document, name="stdin", source=Source.STDIN, hf_overrides=hf_overrides)
 
 
-def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | None, *, draft: bool) -> Checkpoint:
+def _from_path(
+    reference: str, path: Path, hf_overrides: Mapping[str, Any] | None, *, draft: bool, config_format: str
+) -> Checkpoint:
     from kvplan.checkpoint import weights
 
     try:
@@ -100,13 +106,16 @@ def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | Non
     except OSError:
         directory = False
     source = Source.DIRECTORY if directory else Source.FILE
-    config = path / CONFIG_FILE if directory else path
-    if directory and not _exists(config):
-        raise InputError(f"{reference}: the directory has no {CONFIG_FILE}: give the directory of a model")
+    config = _chosen(path, config_format, reference) if directory else path
     folder = config.parent
-    document = _read(config, str(config), draft=draft)
-    quant = _optional(folder / QUANT_FILE) if directory or config.name == CONFIG_FILE else None
-    name = folder.resolve().name if directory or config.name == CONFIG_FILE else config.stem
+    whole = directory or config.name in (CONFIG_FILE, PARAMS_FILE)
+    if config.name == PARAMS_FILE:
+        document = _params(config, str(config), folder / CONFIG_FILE)
+        quant = None
+    else:
+        document = _read(config, str(config), draft=draft)
+        quant = _optional(folder / QUANT_FILE) if whole else None
+    name = folder.resolve().name if whole else config.stem
     return _checkpoint(
         reference,
         document,
@@ -120,21 +129,45 @@ def _from_path(reference: str, path: Path, hf_overrides: Mapping[str, Any] | Non
     )
 
 
-def _from_hub(repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | None, *, draft: bool) -> Checkpoint:
+def _chosen(folder: Path, config_format: str, reference: str) -> Path:
+    """The file of a model's directory that vLLM reads. Raises InputError where it is not there."""
+    params, config = folder / PARAMS_FILE, folder / CONFIG_FILE
+    if config_format == "auto":
+        prefers = _exists(params) and (not _exists(config) or any(folder.glob(mistral.WEIGHTS)))
+        config_format = "mistral" if prefers else "hf"
+    chosen = params if config_format == "mistral" else config
+    if not _exists(chosen):
+        raise InputError(f"{reference}: the directory has no {chosen.name}: give the directory of a model")
+    return chosen
+
+
+def _params(path: Path, file: str, beside: Path | None) -> Document:
+    """A params.json as the config.json that means the same, with what a config.json `beside` it adds."""
+    document = read_file(path, file=file)
+    more = read_file(beside).data if beside is not None and _exists(beside) else {}
+    return replace(document, data=mistral.adapted(document.data, more, file))
+
+
+def _from_hub(
+    repo_id: str, offline: bool, hf_overrides: Mapping[str, Any] | None, *, draft: bool, config_format: str
+) -> Checkpoint:
     from kvplan.checkpoint import hub, weights
 
     if not hub.is_repo_id(repo_id):
         raise InputError(_unknown(repo_id))
     try:
-        path, source = hub.find(repo_id, offline=offline)
+        path, source = hub.find(repo_id, offline=offline, config_format=config_format)
     except InputError as error:
         nearest = catalog.nearest(repo_id)
         if nearest:
             raise InputError(f"{error}; nearest in the catalog: {', '.join(nearest)}") from None
         raise
-    document = _read(path, f"{repo_id}/{CONFIG_FILE}", draft=draft)
     quant = None
-    if document.data.get("quantization_config") is None:
+    if path.name == PARAMS_FILE:
+        document = _params(path, f"{repo_id}/{PARAMS_FILE}", hub.companion(repo_id, CONFIG_FILE, offline=offline))
+    else:
+        document = _read(path, f"{repo_id}/{CONFIG_FILE}", draft=draft)
+    if path.name == CONFIG_FILE and document.data.get("quantization_config") is None:
         quant_path = hub.companion(repo_id, QUANT_FILE, offline=offline)
         quant = read_file(quant_path, file=f"{repo_id}/{QUANT_FILE}") if quant_path else None
     index = hub.companion(repo_id, INDEX_FILE, offline=offline)
@@ -209,7 +242,10 @@ def _normalised(document: Document, quant: Document | None, hf_overrides: Mappin
     """`normalise`, remembered: planning thousands of launches of a few models reads each config once."""
     from kvplan.checkpoint.normalise import cache_key, normalise
 
+    own_format = Path(document.file).name == PARAMS_FILE
     key = cache_key(document.sha256, quant.sha256 if quant else None, hf_overrides)
+    if own_format:
+        return normalise(document.data, file=document.file, hf_overrides=hf_overrides, config_class=mistral.PlainConfig)
     if key in _cache and not speculators.is_speculator(document.data):
         _cache.move_to_end(key)
         return _cache[key]

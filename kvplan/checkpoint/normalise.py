@@ -61,8 +61,11 @@ def normalise(
     file: str,
     quant_file: Mapping[str, Any] | None = None,
     hf_overrides: Mapping[str, Any] | None = None,
+    config_class: Any = None,
 ) -> Normalised:
     """Normalise a config as vLLM would see it.
+
+    `config_class` is read with in place of the one that transformers has for the model type.
 
     `quant_file` is the content of hf_quant_config.json beside it. `hf_overrides` are applied as vLLM applies the
     option: flat values are set on the finished config (nothing is derived anew), objects update a nested config or
@@ -73,7 +76,12 @@ def normalise(
     model_type = _model_type(data, overrides, file)
     check_counts(data, file)
     data = {name: value for name, value in data.items() if name not in _DROPPED}
-    config, text, by = _read(model_type, data, overrides, file)
+    if config_class is None:
+        config, text, by = _read(model_type, data, overrides, file)
+    else:
+        with quiet():
+            config, text = _by_class(config_class, model_type, data, overrides, file)
+        by = "transformers"
 
     if "quantization_config" not in overrides:
         _apply_quantization(config, raw, quant_file)

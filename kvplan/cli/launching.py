@@ -100,6 +100,10 @@ def weighed(checkpoint: Checkpoint, weights: str | None) -> Checkpoint:
     return checkpoint if weights is None else replace(checkpoint, weight_bytes=parse_size(weights, "--weights"))
 
 
+OPTIONS_ABOUT_FILES = ("hf_overrides", "speculative_config", "config_format")
+"""Options that decide which files of a model are read, and what is made of them."""
+
+
 def say(text: str) -> None:
     """A remark on standard error."""
     click.echo(f"kvplan: {text}", err=True)
@@ -128,6 +132,7 @@ def checkpoints_of(
         offline=offline,
         stdin=stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
+        config_format=launch.get("config_format"),
     )
     return checkpoint, _draft_of(launch, target, offline=offline, additions=additions, notice=notice)
 

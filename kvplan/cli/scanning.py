@@ -104,7 +104,7 @@ class Checker:
 
     question: Question
     plans: dict[object, Plan | str] = field(default_factory=dict)
-    missing: dict[str, str] = field(default_factory=dict)
+    missing: dict[tuple[object, ...], str] = field(default_factory=dict)
     """Models that cannot be read, and why: each is asked for once."""
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     """The comments of the files read so far that suppress findings."""
@@ -154,22 +154,20 @@ class Checker:
         return known
 
     def _planned(self, launch: Launch) -> Plan | str:
-        from kvplan.checkpoint.load import load
+        from kvplan.cli.launching import OPTIONS_ABOUT_FILES, checkpoints_of
         from kvplan.engine import plan
 
-        model, overrides = launch.model or "", launch.get("hf_overrides")
-        known = self.missing.get(model)
+        files = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
+        known = self.missing.get(files)
         if known is not None:
             return known
-        given = overrides if isinstance(overrides, Mapping) else None
         try:
-            checkpoint = load(self.question.additions.resolve(model), offline=self.question.offline, hf_overrides=given)
+            checkpoint, draft = checkpoints_of(launch, offline=self.question.offline, additions=self.question.additions)
         except InputError as error:
-            if given is None:
-                self.missing[model] = str(error)
+            self.missing[files] = str(error)
             return str(error)
         try:
-            return plan(checkpoint, launch)
+            return plan(checkpoint, launch, draft=draft)
         except InputError as error:
             return str(error)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvplan.cli.launching import Asked, checkpoints_of, launch_of, say, weighed
+from kvplan.cli.launching import OPTIONS_ABOUT_FILES, Asked, checkpoints_of, launch_of, say, weighed
 from kvplan.cli.words import Words
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, Option, lifetime_of, table_of
@@ -270,7 +270,7 @@ class Sweeper:
         return self.judge(plan(checkpoint, launch, draft=draft))
 
     def _loaded(self, launch: Launch) -> tuple[Checkpoint, Checkpoint | None]:
-        key = (launch.model, repr(launch.get("hf_overrides")), repr(launch.get("speculative_config")))
+        key = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
         known = self._checkpoints.get(key)
         if known is None:
             try:

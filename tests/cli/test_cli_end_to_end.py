@@ -307,3 +307,22 @@ def test_a_draft_of_another_machine_is_looked_for_beside_the_target(tmp_path: Pa
     missing = kvplan("plan", target, "--gpu", "h200", "--speculative-config", wish % "other")
     assert missing.exit_code == 2
     assert "/mnt/models/other" in missing.stderr
+
+
+def test_a_scanned_launch_has_its_draft_read(tmp_path: Path) -> None:
+    # Llama-3.2-1B has 16 layers of 8 KV heads x 64: 16 x 2,048 B a token beside the target's 32 x 4,096 B.
+    config = {"method": "draft_model", "model": "meta-llama/Llama-3.2-1B", "num_speculative_tokens": 3}
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve meta-llama/Llama-3.1-8B --speculative-config '{json.dumps(config)}'\n", "utf-8")
+    (launch,) = json.loads(kvplan("scan", str(script), "--offline", "--format", "json").stdout)["launches"]
+    drafts = [layer for layer in launch["layers"] if layer["role"] == "draft"]
+    assert [layer["bytes_per_token"] for layer in drafts] == [2048.0] * 16
+    assert "KV608" in {finding["rule"] for finding in launch["findings"]}
+
+
+def test_a_scanned_draft_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    config = {"method": "eagle3", "model": "nobody/nothing", "num_speculative_tokens": 3}
+    script = tmp_path / "serve.sh"
+    script.write_text(f"vllm serve meta-llama/Llama-3.1-8B --speculative-config '{json.dumps(config)}'\n", "utf-8")
+    (unread,) = json.loads(kvplan("scan", str(script), "--offline", "--format", "json").stdout)["unreadable"]
+    assert "the draft model: nobody/nothing: is not in the catalog" in unread["reason"]
