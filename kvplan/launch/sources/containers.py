@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from collections.abc import Mapping as Dictionary
 from collections.abc import Sequence as List
+from types import MappingProxyType
 
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import gpus
@@ -76,8 +77,22 @@ def expanded(passage: Passage, environment: Dictionary[str, Passage]) -> Passage
     return join([piece for piece in pieces if piece.text] or [passage.cut(0, 0)])
 
 
-def environment(node: Node | None) -> dict[str, Passage]:
-    """`env` as a list of name and value, as a mapping, or as a list of `NAME=VALUE`."""
+Maps = Dictionary[str, Dictionary[str, Passage]]
+"""The contents of ConfigMaps, by name and key."""
+
+
+def environment_from(node: Node | None, maps: Maps) -> dict[str, Passage]:
+    """`envFrom` as far as its ConfigMaps are at hand: every key is a variable, under the source's prefix."""
+    found: dict[str, Passage] = {}
+    for source in node.items if isinstance(node, Sequence) else ():
+        if isinstance(source, Mapping):
+            contents = maps.get(source.text("configMapRef", "name"), {})
+            found |= {f"{source.text('prefix')}{name}": value for name, value in contents.items()}
+    return found
+
+
+def environment(node: Node | None, maps: Maps = MappingProxyType({})) -> dict[str, Passage]:
+    """`env` as a list of name and value, as a mapping, or as a list of `NAME=VALUE`; values may be keys of `maps`."""
     found: dict[str, Passage] = {}
     if isinstance(node, Mapping):
         for name, (key, value) in node.pairs.items():
@@ -86,7 +101,11 @@ def environment(node: Node | None) -> dict[str, Passage]:
         for item in node.items:
             if isinstance(item, Mapping):
                 named = item.scalar("name")
-                if named is not None:
+                kept = maps.get(item.text("valueFrom", "configMapKeyRef", "name"), {})
+                referred = kept.get(item.text("valueFrom", "configMapKeyRef", "key"))
+                if named is not None and referred is not None:
+                    found[named.text] = referred
+                elif named is not None:
                     _set(found, named.text, named, item.get("value"))
             elif isinstance(item, Scalar) and "=" in item.text:
                 name = item.text.partition("=")[0]
@@ -99,7 +118,7 @@ def _set(found: dict[str, Passage], name: str, key: Scalar, value: Node | None) 
         text = value.passage if value.text else key.passage.replaced("")
         found[name] = templated(expanded(text, found))
     else:
-        # valueFrom: a secret, a field of the pod, a key of a ConfigMap.
+        # valueFrom: a secret, a field of the pod, a key of a ConfigMap that is not at hand.
         found[name] = key.passage.marked(f"${name}")
 
 

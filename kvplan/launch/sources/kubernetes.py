@@ -103,7 +103,7 @@ def _starts(words: tuple[Passage, ...]) -> bool:
 
 def _mapping(node: Mapping, place: _Place, maps: dict[str, dict[str, Passage]], key: str) -> Iterator[Found]:
     place = _entered(node, place, maps, key)
-    container = _container(node, place)
+    container = _container(node, place, maps)
     skipped: frozenset[str] = frozenset()
     if container is not None:
         inner, found = container
@@ -168,7 +168,7 @@ def _volumes(pod: Mapping, maps: dict[str, dict[str, Passage]]) -> dict[str, dic
     return found
 
 
-def _container(node: Mapping, place: _Place) -> tuple[Reader, Container] | None:
+def _container(node: Mapping, place: _Place, maps: containers.Maps) -> tuple[Reader, Container] | None:
     """The container that this mapping is, None where it is something else."""
     image = containers.image(node.get("image"))
     command, arguments = node.get("command"), node.get("args")
@@ -179,7 +179,11 @@ def _container(node: Mapping, place: _Place) -> tuple[Reader, Container] | None:
     if not _is_container(node, image, command, arguments):
         return None
     around = place.around
-    environment = {**around.environment, **containers.environment(node.get("env"))}
+    environment = {
+        **around.environment,
+        **containers.environment_from(node.get("envFrom"), maps),
+        **containers.environment(node.get("env"), maps),
+    }
     name = node.text("name")
     resources = node.get("resources")
     count = containers.gpu_count(resources)
