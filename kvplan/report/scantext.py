@@ -58,6 +58,10 @@ def _is_general(finding: Finding, launch: ScannedLaunch) -> bool:
 def _block(page: Page, launch: ScannedLaunch, shared: Collection[Finding]) -> None:
     page.line((launch.place, "bold"), launch.title)
     head(page, launch.report, indent=GAP)
+    for gone in launch.report.suppressed:
+        if launch.report.plan.error is not None and gone.finding.severity is Severity.ERROR:
+            # Else nothing would say why a start that fails is no error.
+            page.line("let be:", f"{gone.finding.rule}, {gone.reason} ({gone.where})", indent=2 * GAP, hanging=GAP)
     for finding in launch.report.findings:
         if not _is_general(finding, launch) or replace(finding, location=None) not in shared:
             finding_block(page, _without_own_place(finding, launch), indent=GAP)

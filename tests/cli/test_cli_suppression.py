@@ -101,7 +101,9 @@ def test_an_error_that_is_suppressed_does_not_fail(here: Path) -> None:
         finding["rule"] for finding in told("run.sh")["launches"][0]["findings"] if finding["severity"] == "error"
     }
     (here / "run.sh").write_text(f"# kvplan: ignore[{rule}] the image patches it\n{TOO_LONG}")
-    assert kvplan("scan", "run.sh").exit_code == 0
+    result = kvplan("scan", "run.sh")
+    assert result.exit_code == 0
+    assert f"    let be: {rule}, the image patches it (run.sh:1)\n" in result.stdout
     (here / "run.sh").write_text(f"# kvplan: ignore[KV603] no matter\n{TOO_LONG}")
     assert kvplan("scan", "run.sh").exit_code == 1
 
