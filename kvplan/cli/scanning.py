@@ -203,9 +203,9 @@ def _key(launch: Launch) -> object:
 
 
 def scan(
-    question: Question, stdin: BinaryIO | None = None, progress: Callable[[int, int], None] | None = None
+    question: Question, stdin: BinaryIO | None = None, progress: Callable[[str], None] | None = None
 ) -> ScanReport:
-    """Everything under the paths. `progress` is told files done and launches found."""
+    """Everything under the paths. `progress` is told how far it is."""
     checker = Checker(question)
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
@@ -218,7 +218,7 @@ def scan(
         files += 1
         told += checked(checker, candidate, stdin, maps)
         if progress is not None:
-            progress(files, len(told))
+            progress(f"{files:,} of {len(found):,} files, {len(told):,} launches so far")
     severity = question.severities.get(NOT_FOLLOWED, Severity.WARNING)
     report = report_of(with_pairs(_once(told), question), files, severity)
     return judged(report, checker) if question.suppressing else report

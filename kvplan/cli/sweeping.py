@@ -240,14 +240,17 @@ class Sweeper:
     """The size of the model's weights, where it was given."""
     _checkpoints: dict[object, tuple[Checkpoint, Checkpoint | None] | str] = field(init=False, default_factory=dict)
 
-    def sweep(self, wanted: Combinations, *, diff: bool) -> SweepReport:
-        """All rows, and with `diff` what changes between successive ones.
+    def sweep(self, wanted: Combinations, *, diff: bool, progress: Callable[[str], None] | None = None) -> SweepReport:
+        """All rows, and with `diff` what changes between successive ones. `progress` is told how far it is.
 
         Raises InputError when no combination can be used.
         """
         rows: list[Row] = []
         launches: list[Launch | None] = []
-        for options, question in wanted.all():
+        combined = wanted.all()
+        for number, (options, question) in enumerate(combined):
+            if progress is not None:
+                progress(f"{number:,} of {len(combined):,} combinations so far")
             launch: Launch | None = None
             try:
                 launch = launch_of(question)
@@ -259,7 +262,7 @@ class Sweeper:
             launches.append(launch)
         if all(row.report is None for row in rows):
             raise InputError(rows[0].problem or "no combination can be used")
-        steps = self._steps(rows, launches) if diff else None
+        steps = self._steps(rows, launches, progress) if diff else None
         return SweepReport(wanted.axes, tuple(rows), steps)
 
     def _report(self, launch: Launch) -> Report:
@@ -282,9 +285,16 @@ class Sweeper:
             raise InputError(known)
         return known
 
-    def _steps(self, rows: Sequence[Row], launches: Sequence[Launch | None]) -> tuple[Step, ...]:
+    def _steps(
+        self,
+        rows: Sequence[Row],
+        launches: Sequence[Launch | None],
+        progress: Callable[[str], None] | None,
+    ) -> tuple[Step, ...]:
         steps = []
         for at, (row, following) in enumerate(itertools.pairwise(rows)):
+            if progress is not None:
+                progress(f"{at:,} of {len(rows) - 1:,} steps explained so far")
             different = [name for name in row.options if row.options[name] != following.options[name]]
             if len(different) == 1:
                 steps.append(self._step(at, different[0], (row, following), (launches[at], launches[at + 1])))

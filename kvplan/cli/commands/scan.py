@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +12,11 @@ from kvplan.cli.completing import files, gpus, releases
 from kvplan.cli.configured import announce, settings_of
 from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
 from kvplan.cli.output import deliver, targets
+from kvplan.cli.progress import teller
 from kvplan.errors import InputError
 
 if TYPE_CHECKING:
     from kvplan.launch.globs import Globs
-
-_PATIENCE = 2.0
-"""Seconds before progress is told."""
 
 
 @click.command(
@@ -150,7 +146,7 @@ def command(
         baseline=old,
     )
     wanted = targets(outputs)
-    report = scan(question, getattr(sys.stdin, "buffer", None), _progress())
+    report = scan(question, getattr(sys.stdin, "buffer", None), teller())
     if write_baseline is not None:
         number = baseline.write(report, write_baseline)
         click.echo(f"kvplan: {number:,} findings written to {write_baseline}", err=True)
@@ -176,17 +172,3 @@ def _globs(option: str, patterns: tuple[str, ...]) -> Globs | None:
         return any_of(Path(), patterns) if patterns else None
     except InputError as error:
         raise InputError(f"{option}: {error}") from None
-
-
-def _progress() -> Callable[[int, int], None] | None:
-    """Tells on stderr how far the scan is, where it takes long and somebody watches."""
-    if not sys.stderr.isatty():
-        return None
-    state = {"next": time.monotonic() + _PATIENCE}
-
-    def tell(files: int, launches: int) -> None:
-        if time.monotonic() >= state["next"]:
-            state["next"] = time.monotonic() + _PATIENCE
-            click.echo(f"kvplan: {files:,} files, {launches:,} launches so far …", err=True)
-
-    return tell

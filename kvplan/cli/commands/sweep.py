@@ -12,6 +12,7 @@ from kvplan.cli.completing import release_spans
 from kvplan.cli.launching import asked, report_of
 from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
 from kvplan.cli.output import deliver, targets
+from kvplan.cli.progress import teller
 from kvplan.cli.words import LaunchCommand
 from kvplan.errors import InputError
 
@@ -80,7 +81,7 @@ def command(
     sweeper = sweeping.Sweeper(
         lambda plan: report_of(ctx, plan), question.offline, question.additions, question.weights
     )
-    report = sweeper.sweep(wanted, diff=diff)
+    report = sweeper.sweep(wanted, diff=diff, progress=teller())
     threshold = None if fail_on is None else Severity(fail_on)
     deliver(outputs, lambda one, canvas: one.render_sweep(report, canvas, threshold))
     return 0 if threshold is None else int(report.verdict.reaches(threshold))
