@@ -32,9 +32,9 @@ def render(report: SweepReport, canvas: Canvas) -> str:
     _findings(page, report)
     if report.steps is not None:
         _steps(page, report, report.steps)
-    elif not report.axes:
+    else:
         page.gap()
-        page.line(words.ONE)
+        page.line("What changes from row to row, and why: --diff" if report.axes else words.ONE)
     return page.text()
 
 
