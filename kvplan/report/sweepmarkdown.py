@@ -60,7 +60,7 @@ def _finding(report: SweepReport, one: Alike) -> tuple[str, ...]:
     return (
         f"**{finding.severity}**",
         f"{finding.rule} {escaped(get(finding.rule).name)}",
-        escaped(words.among(report, one.rows)),
+        escaped(words.where(report, one)),
         f"{message}<br>{', '.join(links)}" if links else message,
         escaped(finding.fix or ""),
     )

@@ -58,7 +58,7 @@ def _table(report: SweepReport) -> str:
 
 def _finding(report: SweepReport, one: Alike) -> str:
     finding = one.finding
-    rows = [("in", text(words.among(report, one.rows)))] if report.axes else []
+    rows = [("in", text(words.where(report, one)))] if report.axes else []
     if finding.fix:
         rows.append(("fix", prose(finding.fix)))
     if finding.references:

@@ -72,7 +72,7 @@ def _findings(page: Page, report: SweepReport) -> None:
         page.gap()
         label = f"{finding.severity} {finding.rule}:"
         page.line((label, str(finding.severity)), finding.message, hanging=GAP)
-        rows = [("in:", words.among(report, one.rows))] if report.axes else []
+        rows = [("in:", words.where(report, one))] if report.axes else []
         if finding.fix:
             rows.append(("fix:", finding.fix))
         page.pairs(rows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvplan.engine.values import Plan
-from kvplan.report.sweepvalues import Cause, Change, Explained, Explanation, Row, Step, SweepReport, Value
+from kvplan.report.sweepvalues import Axis, Cause, Change, Explained, Explanation, Row, Step, SweepReport, Value
 from kvplan.report.values import Report
 from kvplan.report.words import counted, number, size
 from kvplan.rules.values import Finding, Severity
@@ -157,33 +157,74 @@ class Alike:
 
     finding: Finding
     rows: tuple[Row, ...]
+    worded: bool
+    """Whether all of them say the same."""
 
 
 def alike(report: SweepReport, least: Severity = Severity.NOTE) -> tuple[Alike, ...]:
     """The findings as bad as `least`, once a rule and severity, worst first."""
-    found: dict[tuple[int, str], tuple[Finding, list[Row]]] = {}
+    found: dict[tuple[int, str], list[tuple[Row, Finding]]] = {}
     for row, told in report.usable:
         for finding in told.findings:
             if finding.severity.rank <= least.rank:
-                _, rows = found.setdefault((finding.severity.rank, finding.rule), (finding, []))
-                if row not in rows[-1:]:
-                    rows.append(row)
-    return tuple(Alike(finding, tuple(rows)) for _, (finding, rows) in sorted(found.items(), key=lambda pair: pair[0]))
+                found.setdefault((finding.severity.rank, finding.rule), []).append((row, finding))
+    return tuple(_alike(pairs) for _, pairs in sorted(found.items(), key=lambda item: item[0]))
+
+
+def _alike(pairs: Sequence[tuple[Row, Finding]]) -> Alike:
+    rows = {id(row): row for row, _ in pairs}
+    words = {(finding.message, finding.fix) for _, finding in pairs}
+    return Alike(pairs[0][1], tuple(rows.values()), len(words) == 1)
+
+
+def where(report: SweepReport, one: Alike) -> str:
+    """In which rows a rule finds something, and for which of them it is worded where the words differ."""
+    told = among(report, one.rows)
+    return told if one.worded or " such as " in told else f"{told} (told for {values(one.rows[0])})"
 
 
 def among(report: SweepReport, rows: Sequence[Row]) -> str:
-    """Which rows these are, by what they have in common: `all`, `vLLM 0.25.1; tp 4, 8`, `3 of 8`."""
+    """Which rows these are, by what they have in common: `all`, `vLLM 0.25.1; tp 4, 8`, several such with `|` between,
+    or `3 of 8, such as …`."""
     if len(rows) == len(report.rows):
         return "all"
+    whole = _common(report, rows)
+    if whole is not None:
+        return whole
+    divided = [_common_by(report, rows, axis) for axis in report.axes]
+    told = min((parts for parts in divided if parts is not None), key=len, default=())
+    if 0 < len(told) <= _PARTS:
+        return " | ".join(told)
+    return f"{len(rows):,} of {len(report.rows):,}, such as {named(rows[0].options)}"
+
+
+_PARTS = 3
+"""Sets of rows that are told one by one."""
+
+
+def _common(report: SweepReport, rows: Sequence[Row]) -> str | None:
+    """Rows that are all the combinations of some values, by the options of which not all values are among them."""
     taken = {axis.name: tuple(dict.fromkeys(row.options[axis.name] for row in rows)) for axis in report.axes}
     if math.prod(map(len, taken.values())) != len(rows):
-        return f"{len(rows):,} of {len(report.rows):,}, such as {named(rows[0].options)}"
-    told = [
+        return None
+    return "; ".join(
         f"{heading(axis.name)} {_span(taken[axis.name], axis.values)}"
         for axis in report.axes
         if len(taken[axis.name]) < len(axis.values)
-    ]
-    return "; ".join(told)
+    )
+
+
+def _common_by(report: SweepReport, rows: Sequence[Row], axis: Axis) -> tuple[str, ...] | None:
+    """The same for rows that are such sets only for each value of one option; values with the same set together."""
+    by_value: dict[str, list[Row]] = {}
+    for row in rows:
+        by_value.setdefault(row.options[axis.name], []).append(row)
+    alike: dict[frozenset[tuple[str, ...]], list[Row]] = {}
+    for group in by_value.values():
+        others = frozenset(tuple(v for name, v in row.options.items() if name != axis.name) for row in group)
+        alike.setdefault(others, []).extend(group)
+    told = [_common(report, group) for group in alike.values()]
+    return None if None in told else tuple(filter(None, told))
 
 
 def _span(taken: Sequence[str], values: Sequence[str]) -> str:
@@ -273,7 +314,9 @@ def _beside(rows: Sequence[Row], option: str) -> str:
     taken = {name: tuple(dict.fromkeys(row.options[name] or NOTHING for row in rows)) for name in names}
     if math.prod(map(len, taken.values())) == len(rows):
         return "; ".join(f"{heading(name)} {', '.join(values)}" for name, values in taken.items())
-    return " | ".join(named({name: row.options[name] for name in names}) for row in rows)
+    told = [named({name: row.options[name] for name in names}) for row in rows]
+    more = f" and {len(told) - _PARTS:,} more" if len(told) > _PARTS else ""
+    return f"{' | '.join(told[:_PARTS])}{more}"
 
 
 def nothing_to_compare(report: SweepReport) -> str:

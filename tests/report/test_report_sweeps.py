@@ -144,7 +144,7 @@ def test_steps_that_change_the_same_are_told_once() -> None:
 def test_findings_of_several_rows_are_told_once() -> None:
     text = " ".join(sweep(*GLM, "--releases", "0.24..0.26", "--gpu", "h200").stdout.split())
     assert text.count("warning KV202:") == 1
-    assert "in: vLLM 0.24.0, 0.25.1 fix: use vLLM 0.26.0 or later" in text
+    assert "in: vLLM 0.24.0, 0.25.1 (told for 0.24.0) fix: use vLLM 0.26.0 or later" in text
     assert "More about a finding: kvplan explain KV201" in text
 
 
@@ -172,8 +172,18 @@ def test_which_rows_these_are() -> None:
     assert sweepwords.among(report, rows[:4]) == "tp 4"
     assert sweepwords.among(report, rows[1:4]) == "tp 4; vLLM 0.25.1 to 0.27.1"
     assert sweepwords.among(report, (rows[0], rows[4])) == "vLLM 0.24.0"
-    assert sweepwords.among(report, (rows[0], rows[5])) == "2 of 8, such as tp 4; vLLM 0.24.0"
+    assert sweepwords.among(report, (rows[0], rows[5])) == "tp 4; vLLM 0.24.0 | tp 8; vLLM 0.25.1"
+    assert sweepwords.among(report, rows[:5]) == "tp 4 | tp 8; vLLM 0.24.0"
     assert rows[5].words == "-tp 8 --vllm-version 0.25.1"
+    scattered = (rows[0], rows[5], rows[2], rows[7])
+    assert sweepwords.among(report, scattered) == "tp 4; vLLM 0.24.0, 0.26.0 | tp 8; vLLM 0.25.1, 0.27.1"
+
+
+def test_rows_without_anything_in_common() -> None:
+    axes = tuple(Axis(name, ("1", "2", "3", "4")) for name in ("-a", "-b"))
+    report = SweepReport(axes, tuple(Row({"-a": a, "-b": b}, None) for a in "1234" for b in "1234"))
+    diagonal = report.rows[::5]
+    assert sweepwords.among(report, diagonal) == "4 of 16, such as a 1; b 1"
 
 
 def test_alternatives_are_words_already() -> None:
