@@ -6,7 +6,7 @@ import json
 import lzma
 import re
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any
 from xml.etree import ElementTree
 
@@ -160,6 +160,13 @@ def test_absolute_paths_below_the_current_folder_become_relative(manifests: Path
 )
 def test_uris(file: str, uri: str) -> None:
     assert places.uri(file) == uri
+
+
+def test_paths_of_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "Path", PureWindowsPath)
+    assert places.relative("deploy\\a b.yaml") == "deploy/a b.yaml"
+    assert places.uri("deploy\\a b.yaml") == "deploy/a%20b.yaml"
+    assert places.uri(".\\x.sh") == "x.sh"
 
 
 def test_every_result_has_a_place_below_the_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
