@@ -125,7 +125,7 @@ def test_qwen4_exp_mtp_is_an_indexed_layer_after_the_targets() -> None:
 def test_qwen4_exp_ring_must_divide_the_block() -> None:
     """The state counts drafts, so that blocks grow with them: 12 tokens take 16 slots, which divide 640 tokens; 8 take
     12, which do not."""
-    ngram = {"method": "ngram", "prompt_lookup_max": 4}
+    ngram: dict[str, Any] = {"method": "ngram", "prompt_lookup_max": 4}
     assert _planned(_qwen4(), "-tp", "2", num_speculative_tokens=12, **ngram).ok
     refused = _planned(_qwen4(), "-tp", "2", num_speculative_tokens=8, **ngram)
     assert refused.error is not None
@@ -351,7 +351,7 @@ def test_llama4_eagle_heads_chunk_and_switch_the_hybrid_manager_off() -> None:
         attention_chunk_size=8192,
         max_position_embeddings=131072,
     )
-    eagle = {"method": "eagle", "num_speculative_tokens": 3, "model": "eagle-head"}
+    eagle: dict[str, Any] = {"method": "eagle", "num_speculative_tokens": 3, "model": "eagle-head"}
     found = _planned(target, "-tp", "8", draft=_llama4_head(), **eagle)
     page = 16 * 2 * 128 * 2
     assert _drafted(found) == {
