@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Own
     from kvplan.checkpoint.catalog import Entry
     from kvplan.engine.models.overview import Overview
-    from kvplan.rules.rule import Example, Manifest, Rule
+    from kvplan.rules.rule import Rule
 
 
 def as_json(schema: str, **content: Any) -> str:
@@ -33,10 +33,9 @@ def rule_text(rule: Rule, canvas: Canvas) -> str:
         page.gap()
         page.line(paragraph)
     for title, example in (("Bad", rule.bad), ("Good", rule.good)):
-        if example is not None:
-            page.heading(title)
-            for line in example.text.splitlines():
-                page.unbroken(line, indent=GAP)
+        page.heading(title)
+        for line in example.text.splitlines():
+            page.unbroken(line, indent=GAP)
     page.gap()
     page.line(f"Releases: {_bounds(rule.since, rule.until)}")
     if rule.references:
@@ -52,8 +51,8 @@ def rule_dict(rule: Rule) -> dict[str, Any]:
         "severity": str(rule.severity),
         "summary": rule.summary,
         "explanation": rule.explanation,
-        "bad": _example(rule.bad),
-        "good": _example(rule.good),
+        "bad": rule.bad.text,
+        "good": rule.good.text,
         "references": list(rule.references),
         "since": rule.since,
         "until": rule.until,
@@ -181,7 +180,3 @@ def _ended_in(entry: Behaviour, release: str) -> bool:
 
 def _bounds(since: str | None, until: str | None) -> str:
     return f"{since or KNOWN[0]} to {until or KNOWN[-1]}"
-
-
-def _example(example: Example | Manifest | None) -> str | None:
-    return None if example is None else example.text

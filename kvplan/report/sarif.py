@@ -85,8 +85,7 @@ def _rule(rule: Rule) -> JsonObject:
 def _help(rule: Rule) -> str:
     parts = [f"**{rule.code} {rule.name}**", rule.explanation]
     for title, example in (("Fires", rule.bad), ("Does not fire", rule.good)):
-        if example is not None:
-            parts.append(f"{title}:\n\n```sh\n{example.text}\n```")
+        parts.append(f"{title}:\n\n```sh\n{example.text}\n```")
     links = [f"[{name}]({page})" for name in rule.references if (page := outcomes.address(name))]
     if links:
         parts.append(f"See {', '.join(links)}.")

@@ -84,8 +84,8 @@ class Rule:
     explanation: str
     """What happens, why, in which releases, and how to mend it; paragraphs divided by blank lines."""
     check: Callable[[Plan], Iterable[Finding]]
-    bad: Example | Manifest | None
-    """A launch that fires it; None only where no known launch can."""
+    bad: Example | Manifest
+    """A launch that fires it."""
     good: Example | Manifest
     """A launch close by that does not fire it."""
     references: tuple[str, ...] = ()

@@ -35,7 +35,7 @@ RULE = Rule(
         "vLLM prints, and the stage tells where.\n\n"
         "This rule makes sure that a launch that does not start never passes as fine."
     ),
-    bad=None,
+    bad=Example(version="0.31.0", command="vllm serve facebook/bart-base"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
     check=check,
 )
