@@ -82,6 +82,25 @@ def test_gitlab_and_junit_are_valid_by_their_schemas() -> None:
     assert suites[0].get("failures") == "1"
 
 
+def test_combinations_are_escaped() -> None:
+    nasty = "<script>x</script>|`y`@me \x1b[31m::error::,b"
+
+    def told(name: str) -> str:
+        return sweep("Llama-3.1-8B", "--tokenizer", nasty, "--format", name).stdout
+
+    page = told("html")
+    checked(page)
+    assert "&lt;script&gt;x&lt;/script&gt;" in page
+    shown = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(told("markdown"))
+    assert "<script>" not in shown
+    assert "<code>" not in shown
+    SARIF.validate(json.loads(told("sarif")))
+    GITLAB.validate(json.loads(told("gitlab")))
+    JUNIT.validate(told("junit"))
+    assert all(line.startswith(("::notice title=", "kvplan: ")) for line in told("github").splitlines())
+    assert "\x1b" not in told("text")
+
+
 def test_github_names_the_combination() -> None:
     lines = sweep(*GLM, *RELEASES, "--format", "github").stdout.splitlines()
     title = "vllm serve zai-org/GLM-5.2-FP8 (--vllm-version 0.25.1)"
