@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from kvplan.rules.rule import Rule
 
 
+_FOLDING = 60
+"""Columns from which on a long name may rather be folded than left out."""
+
+
 def as_json(schema: str, **content: Any) -> str:
     """A list as JSON text under a schema name of its own."""
     return json.dumps({"schema": schema, **content}, indent=2) + "\n"
@@ -113,7 +117,8 @@ def models_text(own: Sequence[Own], known: Sequence[Entry], file: str, canvas: C
     if mine and rows:
         page.heading("Catalog")
     if rows:
-        _table(page, ("name", "architecture", "model type"), rows, ("model type",))
+        spare = ("model type",) if page.width >= _FOLDING else ("model type", "architecture")
+        _table(page, ("name", "architecture", "model type"), rows, spare)
     page.gap()
     total = counted(len(mine) + len(rows), "model")
     page.line(f"{total}, {len(mine):,} of them of this project" if mine else total)

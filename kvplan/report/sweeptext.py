@@ -13,7 +13,7 @@ from kvplan.report.sweepwords import Alteration
 from kvplan.report.words import counted
 from kvplan.rules.values import Severity
 
-_DISPENSABLE = ("block", "page B", "cache dtype", "longest")
+_DISPENSABLE = ("block", "page B", "cache dtype", "longest", "tokens", "stops at")
 """What a narrow terminal goes without, first to last."""
 
 
