@@ -21,8 +21,8 @@ from kvplan.engine.backends.blocks import (
 )
 from kvplan.engine.backends.forced import mla_config_time
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.built import BuiltLayer
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
 from kvplan.engine.pricing import key_value_bytes

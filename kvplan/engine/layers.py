@@ -7,17 +7,13 @@ launch-wide cache dtype that the next one reads. Sources: `Attention.__init__` a
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from operator import attrgetter
+from dataclasses import replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.backends.blocks import is_mla
-from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
-from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, select
-from kvplan.engine.backends.software import is_quantised
-from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.built import Built, BuiltLayer
 from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
@@ -27,100 +23,20 @@ from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import Settled, settle
-from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split, check_kv_heads
+from kvplan.engine.questions import Questions
 from kvplan.engine.speculation.drafting import backend_wish, refusal
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.states import BuiltState, build_state
 from kvplan.engine.stop import StartupStops, stop
-from kvplan.engine.values import BackendChoice, Skip, Stage, StartupError, Step
+from kvplan.engine.trail import Trail
+from kvplan.engine.values import Skip, Stage, StartupError
 from kvplan.history import cache, checks
 from kvplan.history import speculation as speculative
 from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
-_ASKED_OF = attrgetter("kind", "head_size", "head_size_v", "latent", "has_sinks", "num_heads", "num_kv_heads")
-"""What a layer's question to the backends depends on, of the layer itself."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltLayer:
-    """A constructed layer: what the spec is made from. Head counts are those of one rank."""
-
-    geometry: LayerGeometry
-    rank: int
-    cache_dtype: str | None
-    storage: str
-    """Dtype of the cache's elements; of a state, that of its first tensor."""
-    quant_mode: str | None
-    backend: str
-    query: BackendQuery
-    sliding_window: int | None
-    num_kv_heads: int
-    skipped: bool
-    run_cache_dtype: str
-    """The launch-wide cache dtype once this rank's layers were built."""
-    page_of: BuiltLayer | None = None
-    """The attention whose page a ring fills."""
-    asked_first: str | None = None
-    """A backend that is asked for a block size before the layer's own."""
-    state: BuiltState | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """All layers of all ranks, and what building them showed."""
-
-    layers: tuple[BuiltLayer, ...]
-    cache_dtype: str
-    """The launch-wide cache dtype that the first rank ended with."""
-    skip: Skip
-    backends: tuple[BackendChoice, ...]
-    steps: tuple[Step, ...]
-    error: StartupError | None = None
-
-
-class _Trail:
-    """Collects which layers share a fate, so that one step or choice speaks for all of them."""
-
-    def __init__(self) -> None:
-        self.matched: dict[int, None] = {}
-        self.ignored: dict[int, None] = {}
-        self.canonicalised: dict[int, None] = {}
-        self.used_tokens: set[str] = set()
-        self.causes: dict[tuple[str, str, str, str | None, Behaviour | None], dict[int, None]] = defaultdict(dict)
-        self.choices: dict[tuple[str, BackendDecision, BackendQuery, bool], dict[int, None]] = defaultdict(dict)
-        self.drafts: dict[str, None] = {}
-
-    def note(
-        self,
-        index: int | None,
-        value: str,
-        result: str,
-        cause: str,
-        option: str | None = None,
-        behaviour: Behaviour | None = None,
-    ) -> None:
-        """Remember why; `index` None stands for the draft, whose numbers are not those of decoder layers."""
-        if index is None:
-            _ = self.causes[value, result, f"draft: {cause}", option, behaviour]
-        else:
-            self.causes[value, result, cause, option, behaviour][index] = None
-
-    def steps(self) -> tuple[Step, ...]:
-        return tuple(
-            Step(
-                Stage.BACKEND if value == "layer.backend" else Stage.LAYERS,
-                value,
-                result,
-                cause,
-                tuple(sorted(layers)),
-                option,
-                behaviour,
-            )
-            for (value, result, cause, option, behaviour), layers in self.causes.items()
-        )
 
 
 def build(
@@ -128,7 +44,7 @@ def build(
 ) -> Built:
     """Construct every layer. A refusal is returned as `error`, with the layers built before it."""
     _check_device_dtype(config)
-    trail = _Trail()
+    trail = Trail()
     built: list[BuiltLayer] = []
     first_rank_dtype = cache_dtype
     error: StartupError | None = None
@@ -157,7 +73,7 @@ def build(
             unmatched_tokens=tuple(token for token in config.skip_tokens if token not in trail.used_tokens),
             matched_drafts=tuple(trail.drafts),
         ),
-        backends=_choices(trail, config.release),
+        backends=trail.backend_choices(config.release),
         steps=trail.steps(),
         error=error,
     )
@@ -214,21 +130,6 @@ def _draft(
     return [replace(layer, run_cache_dtype=run_dtype) for layer in built], None
 
 
-def _choices(trail: _Trail, release: Release) -> tuple[BackendChoice, ...]:
-    return tuple(
-        BackendChoice(
-            backend=decision.backend,
-            layers=tuple(sorted(layers)),
-            cache_dtype=cache_dtype,
-            rejected=decision.rejected,
-            precluded_by_block_size=decision.precluded_by_block_size,
-            dtypes_with_backend=() if decision.backend is not None else dtypes_with_backend(query, release),
-            draft=draft,
-        )
-        for (cache_dtype, decision, query, draft), layers in trail.choices.items()
-    )
-
-
 def _check_device_dtype(config: EngineConfig) -> None:
     """The worker refuses bfloat16 on a GPU that lacks it before it builds the model."""
     if config.model_dtype == "bfloat16" and config.hardware.capability < (8, 0):
@@ -252,7 +153,7 @@ class _RankBuilder:
         config: EngineConfig,
         split: Split,
         cache_dtype: str,
-        trail: _Trail,
+        trail: Trail,
         rank: int,
         draft: Speculation | None = None,
     ) -> None:
@@ -267,9 +168,7 @@ class _RankBuilder:
         self.rank = rank
         self.scheme = compressed_tensors_scheme(checkpoint.quantization)
         self.quantization = checkpoint.quantization
-        self.model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
-        self.queries: dict[tuple[object, ...], BackendQuery] = {}
-        self.decisions: dict[BackendQuery, tuple[BackendDecision, dict[int, None], str]] = {}
+        self.questions = Questions(geometry, config, split, trail, scheme=self.scheme, draft=draft)
         self.settled: dict[tuple[object, ...], Settled] = {}
         self.states: dict[State, BuiltState] = {}
 
@@ -295,10 +194,12 @@ class _RankBuilder:
             )
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
-        query = self._query(layer, launch_wide if layer.kind in BACKEND_FIRST else asked, window)
+        query = self.questions.of(
+            layer, launch_wide if layer.kind in BACKEND_FIRST else asked, self.run_cache_dtype, window
+        )
         if layer.kind is Kind.MLA and not self.release.has(checks.MLA_SELECTS_BEFORE_SCALES):
             self._check_scales(layer, asked, query, layer.own_backend or "")
-        backend = layer.own_backend or self._brought(layer, query) or self._select(layer, query)
+        backend = layer.own_backend or self.questions.brought(layer, query) or self.questions.answer(layer, query)
         cache_dtype = self._canonical(layer, backend, asked, skipped)
         self._construct(layer, backend, cache_dtype, query)
         check_layer(backend, cache_dtype, self.config.decode_context_parallel, layer.name, self.release)
@@ -387,7 +288,7 @@ class _RankBuilder:
             storage=built.dtypes[0],
             quant_mode=None,
             backend=layer.own_backend,
-            query=self._unasked(layer, mla=False),
+            query=self.questions.unasked(layer, mla=False),
             sliding_window=None,
             num_kv_heads=0,
             skipped=False,
@@ -406,25 +307,12 @@ class _RankBuilder:
             storage=storage,
             quant_mode="NONE" if self.release.has(cache.QUANT_MODE_EXISTS) else None,
             backend=backend,
-            query=self._unasked(layer, mla=True),
+            query=self.questions.unasked(layer, mla=True),
             sliding_window=None,
             num_kv_heads=1,
             skipped=False,
             run_cache_dtype=self.run_cache_dtype,
         )
-
-    def _unasked(self, layer: LayerGeometry, *, mla: bool) -> BackendQuery:
-        """What stands for the question of a layer whose backend is fixed."""
-        key = (layer.head_size, mla)
-        query = self.queries.get(key)
-        if query is None:
-            query = self.queries[key] = BackendQuery(
-                capability=self.config.hardware.capability,
-                head_size=layer.head_size,
-                dtype=self.config.model_dtype,
-                use_mla=mla,
-            )
-        return query
 
     def _own(self, layer: LayerGeometry, before: Sequence[BuiltLayer]) -> BuiltLayer:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
@@ -442,7 +330,7 @@ class _RankBuilder:
         asked, skipped = self.run_cache_dtype, False
         if own.is_attention:
             asked, skipped = self._layer_dtype(layer, layer.sliding_window)
-        query = self._query(layer, asked, layer.sliding_window, own.tokens_per_state)
+        query = self.questions.of(layer, asked, self.run_cache_dtype, layer.sliding_window, own.tokens_per_state)
         settled = self._settled(layer, query)
         if settled.cache_dtype != asked:
             self.run_cache_dtype = settled.cache_dtype
@@ -555,124 +443,6 @@ class _RankBuilder:
             self.trail.used_tokens.add(str(layer.index))
         return asked
 
-    def _query(self, layer: LayerGeometry, asked: str, window: int | None, tokens_per_state: int = 1) -> BackendQuery:
-        """What the layer asks the backends; layers that ask the same share one question."""
-        key = (asked, self.run_cache_dtype, window is None, tokens_per_state, *_ASKED_OF(layer))
-        query = self.queries.get(key)
-        if query is None:
-            query = self.queries[key] = self._new_query(layer, asked, window, tokens_per_state)
-        return query
-
-    def _new_query(self, layer: LayerGeometry, asked: str, window: int | None, tokens_per_state: int) -> BackendQuery:
-        config = self.config
-        mla = layer.kind is Kind.MLA
-        query = BackendQuery(
-            capability=config.hardware.capability,
-            head_size=layer.head_size,
-            head_size_v=layer.head_size_v,
-            tokens_per_state=tokens_per_state,
-            dtype=config.model_dtype,
-            kv_cache_dtype=asked,
-            run_cache_dtype=self.run_cache_dtype,
-            block_size=config.block_size_at_selection,
-            use_mla=mla,
-            use_sparse=mla and layer.latent is not None and layer.latent.sparse,
-            has_sink=layer.has_sinks and not mla,
-            has_sliding_window=window is not None and layer.kind not in BACKEND_FIRST,
-            use_mm_prefix=self.geometry.uses_mm_prefix and layer.kind is Kind.ATTENTION,
-            attn_type="encoder_decoder" if layer.kind is Kind.CROSS else "decoder",
-            use_per_head_quant_scales=bool(
-                not mla
-                and layer.kind not in BACKEND_FIRST
-                and self.scheme is not None
-                and self.scheme.get("strategy") == "attn_head"
-            ),
-            use_non_causal=self.draft is not None and self.draft.non_causal,
-            use_batch_invariant=config.batch_invariant,
-            use_pcp=config.prefill_context_parallel > 1,
-            use_dcp=config.decode_context_parallel > 1,
-            dcp_size=config.decode_context_parallel,
-            requested=config.attention_backend,
-            flash_attn_version=config.flash_attn_version,
-            num_heads=layer.num_heads // self.split.tensor,
-            num_kv_heads=1 if mla else self.split.heads(layer.num_kv_heads),
-            latent=layer.latent,
-            is_hybrid=self.geometry.is_hybrid,
-            state_cache_float32="float32" in (config.state.cache_dtype, config.state.recurrent_dtype),
-            logits_soft_cap=self.geometry.logits_soft_cap,
-            model_head_size=self.geometry.head_size,
-            model_num_heads=self.geometry.num_attention_heads // self.split.tensor,
-            model_num_kv_heads=self.model_kv_heads,
-        )
-        if self.geometry.backend_by_head_sizes:
-            forced: Forced = heterogeneous_heads((each.head_size for each in self.geometry.layers), query, self.release)
-            query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
-        return query
-
-    def _brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
-        """The backend that the model's code picks for values narrower than keys."""
-        if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
-            return None
-        backend = different_values(query, self.release)
-        asked = replace(query, requested=backend)
-        if is_quantised(query.kv_cache_dtype, self.release) and not BY_NAME[backend].takes_cache_dtype(
-            asked, self.release
-        ):
-            # Nobody asked the backend before; it refuses once it is constructed.
-            message = f"{backend} does not support a quantized KV cache of kv_cache_dtype={query.kv_cache_dtype!r}."
-            refused = BackendDecision(None, ((backend, ("kv_cache_dtype not supported",)),), error=message)
-            self.trail.choices[query.kv_cache_dtype, refused, asked, self.draft is not None][layer.index] = None
-            raise stop(
-                Stage.BACKEND,
-                "no_backend",
-                message,
-                exception="NotImplementedError",
-                facts={"cache_dtype": query.kv_cache_dtype, "layer": layer.name, "head_size": query.head_size},
-            )
-        return backend
-
-    def _select(self, layer: LayerGeometry, query: BackendQuery) -> str:
-        known = self.decisions.get(query)
-        if known is None:
-            choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
-            chosen = choose(query, self.release)
-            choosing = self.trail.choices[query.kv_cache_dtype, chosen, query, self.draft is not None]
-            known = self.decisions[query] = (chosen, choosing, self._why(query, chosen))
-        decision, layers, cause = known
-        layers[layer.index] = None
-        if decision.backend is None:
-            outside = query.kv_cache_dtype in ROCM_ONLY
-            code = "layout_outside_cuda" if outside else "no_backend"
-            raise stop(
-                Stage.BACKEND,
-                "invalid_backend" if query.wanted is not None else code,
-                decision.error or "",
-                exception=decision.error_type or "ValueError",
-                facts={
-                    "cache_dtype": query.kv_cache_dtype,
-                    "layer": layer.name,
-                    "requested": query.wanted,
-                    "head_size": query.head_size,
-                    "sparse": query.use_sparse,
-                    "mla": query.use_mla,
-                },
-            )
-        self.trail.note(
-            self._number(layer),
-            "layer.backend",
-            decision.backend,
-            cause,
-            "--attention-backend" if query.wanted is not None else None,
-        )
-        return decision.backend
-
-    def _why(self, query: BackendQuery, decision: BackendDecision) -> str:
-        return (
-            f"cache dtype {query.kv_cache_dtype}, head size {query.head_size}, "
-            f"compute capability {self.config.hardware.capability_text}"
-            + (f"; refused: {_refusals(decision)}" if decision.rejected else "")
-        )
-
     def _canonical(self, layer: LayerGeometry, backend: str, asked: str, skipped: bool) -> str:
         """The cache dtype after the layer looked at its backend; a change also rewrites the launch-wide one."""
         if layer.kind is not Kind.MLA or not is_mla(backend):
@@ -694,12 +464,6 @@ class _RankBuilder:
         return packed
 
 
-def _named(name: str | None, layers: Sequence[BuiltLayer]) -> BuiltLayer | None:
-    if name is None:
-        return None
-    return next((layer for layer in layers if layer.geometry.name == name), None)
-
-
 def _packed_dtype(backend: str, asked: str, release: Release) -> tuple[str, Behaviour | None]:
     if (
         backend == "FLASHMLA_SPARSE"
@@ -717,10 +481,10 @@ def _packed_dtype(backend: str, asked: str, release: Release) -> tuple[str, Beha
     return asked, None
 
 
-def _refusals(decision: BackendDecision) -> str:
-    shown = [f"{name} ({', '.join(reasons)})" for name, reasons in decision.rejected[:4]]
-    more = len(decision.rejected) - len(shown)
-    return "; ".join(shown) + (f" and {more} more" if more > 0 else "")
+def _named(name: str | None, layers: Sequence[BuiltLayer]) -> BuiltLayer | None:
+    if name is None:
+        return None
+    return next((layer for layer in layers if layer.geometry.name == name), None)
 
 
 def layer_index(name: str) -> int:

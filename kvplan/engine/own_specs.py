@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.built import BuiltLayer
 from kvplan.engine.compressed_specs import CircularBufferSpec, KpoolTailSpec, SlidingWindowMLASpec
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
-from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import stop

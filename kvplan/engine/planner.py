@@ -30,11 +30,11 @@ from kvplan.engine import (
 from kvplan.engine import capacity as sizing
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
+from kvplan.engine.built import Built, BuiltLayer
 from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
-from kvplan.engine.layers import Built, BuiltLayer
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable

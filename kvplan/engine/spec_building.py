@@ -9,7 +9,7 @@ from operator import attrgetter
 from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_block_sizes
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
-from kvplan.engine.layers import BuiltLayer
+from kvplan.engine.built import BuiltLayer
 from kvplan.engine.models.geometry import Kind, LayerGeometry
 from kvplan.engine.own_specs import own_spec
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot

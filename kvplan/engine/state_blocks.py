@@ -19,9 +19,9 @@ from math import lcm
 
 from kvplan.engine.backends.blocks import kernel_block_sizes, smallest
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.built import BuiltLayer
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import storage_dtype
-from kvplan.engine.layers import BuiltLayer
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
 from kvplan.engine.pricing import beside_states

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from kvplan.engine.backends.blocks import kernel_block_sizes
 from kvplan.engine.backends.layouts import is_block_outermost
-from kvplan.engine.layers import BuiltLayer
+from kvplan.engine.built import BuiltLayer
 from kvplan.engine.specs import AttentionSpec, LayerSpec
 from kvplan.history import blocks
 from kvplan.releases import Release
