@@ -71,7 +71,7 @@ def plan(
     path nor in the catalog. Raises kvplan.InputError, whose text is one line, for input that cannot be used; a start
     that vLLM refuses is no exception but `Plan.error`.
     """
-    from kvplan.cli.launching import checkpoints_of, weighed
+    from kvplan.cli.launching import served, weighed
     from kvplan.engine import plan as emulate
     from kvplan.launch.build import from_command
     from kvplan.launch.hardware import parse_gpu
@@ -86,7 +86,7 @@ def plan(
         available_kv_memory=None if memory is None else parse_size(str(memory), "available_kv_memory"),
         environment=environment,
     )
-    checkpoint, draft = checkpoints_of(launch, offline=offline)
+    launch, checkpoint, draft = served(launch, offline=offline)
     return emulate(weighed(checkpoint, None if weights is None else str(weights)), launch, draft=draft)
 
 

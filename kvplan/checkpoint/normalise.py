@@ -30,6 +30,7 @@ from kvplan.checkpoint.conventions import (
     Convention,
 )
 from kvplan.checkpoint.fields import shown, string, strings
+from kvplan.checkpoint.speculators import Speculator, is_speculator
 from kvplan.errors import InputError
 
 MAX_LAYERS = 100_000
@@ -174,10 +175,8 @@ def _model_type(data: Plain, overrides: Mapping[str, Any], file: str) -> str:
     if wanted in REDIRECTS or wanted in CONVENTIONS:
         return wanted
     model_type = string(data, "model_type", file=file, default=None)
-    if not model_type and data.get("speculators_config") is not None:
-        raise InputError(
-            f"{file}: is a draft for speculative decoding (field 'speculators_config'): give the model it drafts for"
-        )
+    if is_speculator(data):
+        raise Speculator(data, file)
     if not model_type:
         named = strings(data, "architectures", file=file, default=())
         model_type = ARCHITECTURE_TO_MODEL_TYPE.get(named[0]) if named else None

@@ -13,6 +13,9 @@ from kvplan.errors import InputError
 MARK = "speculators_config"
 """The field that marks the format."""
 
+KIND = "speculators_model_type"
+"""The field with the kind of speculator, which the unwrapped config keeps."""
+
 _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "eagle3": {"qwen3": "Eagle3Qwen3ForCausalLM", "llama": "Eagle3LlamaForCausalLM"},
     "peagle": {"qwen3": "PeagleQwen3ForCausalLM", "llama": "PeagleLlamaForCausalLM"},
@@ -21,6 +24,45 @@ _ARCHITECTURES: Mapping[str, Mapping[str, str]] = {
     "dspark": {"": "Qwen3DSparkModel"},
 }
 """Draft class by kind of speculator and model type of its layers (any where the type is empty)."""
+
+
+_METHODS: Mapping[str, Mapping[str, Any]] = {
+    "peagle": {"method": "eagle3", "parallel_drafting": True},
+    "dflash2": {"method": "dflash"},
+}
+"""What a speculative config says of kinds that are not methods of their own."""
+
+
+class Speculator(InputError):  # noqa: N818 - mostly no error: vLLM serves the model it names
+    """A draft in the speculators format stands where a model to serve is read."""
+
+    def __init__(self, config: Mapping[str, Any], file: str) -> None:
+        super().__init__(f"{file}: is a draft for speculative decoding (field '{MARK}'): give the model it drafts for")
+        self.config = config
+        self.file = file
+
+
+def verifier(config: Mapping[str, Any], file: str) -> tuple[str, dict[str, Any]]:
+    """The model that a draft in the speculators format drafts for, and the speculative config that vLLM makes of it.
+
+    The config lacks the draft's own name. Raises InputError where the file does not say what vLLM reads from it
+    (`validate_speculators_config` and `build_vllm_speculative_config`).
+    """
+    kind = str(config.get(KIND))
+    own = config.get(MARK)
+    methods = own.get("proposal_methods") if isinstance(own, Mapping) else None
+    first = methods[0] if isinstance(methods, list) and methods else None
+    tokens = first.get("speculative_tokens") if isinstance(first, Mapping) else None
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise InputError(
+            f"{file}: field '{MARK}.proposal_methods[0].speculative_tokens' must be a whole number: the tokens to "
+            "speculate"
+        )
+    checked = own.get("verifier") if isinstance(own, Mapping) else None
+    name = checked.get("name_or_path") if isinstance(checked, Mapping) else None
+    if not isinstance(name, str) or not name:
+        raise InputError(f"{file}: field '{MARK}.verifier.name_or_path' must name the model that it drafts for")
+    return name, {"method": kind, "num_speculative_tokens": tokens, **_METHODS.get(kind, {})}
 
 
 def is_speculator(config: Mapping[str, Any]) -> bool:
@@ -33,7 +75,7 @@ def unwrap(config: Mapping[str, Any], file: str) -> dict[str, Any]:
 
     Raises InputError where the config lacks its parts or is of a kind that vLLM does not know.
     """
-    kind = config.get("speculators_model_type")
+    kind = config.get(KIND)
     classes = _ARCHITECTURES.get(str(kind))
     if classes is None:
         raise InputError(
@@ -51,7 +93,7 @@ def unwrap(config: Mapping[str, Any], file: str) -> dict[str, Any]:
             f"{file}: field 'transformer_layer_config.model_type' is {model_type!r}: a {kind} draft has "
             f"{' or '.join(classes)}"
         )
-    made = {**layers, "model_type": model_type, "architectures": [architecture]}
+    made = {**layers, "model_type": model_type, "architectures": [architecture], KIND: str(kind)}
     for name in ("draft_vocab_size", "target_hidden_size", "block_size", "dtype", "torch_dtype"):
         if config.get(name) is not None and made.get(name) is None:
             made[name] = config[name]

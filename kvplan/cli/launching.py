@@ -19,6 +19,7 @@ from kvplan.errors import InputError
 
 if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Additions
+    from kvplan.checkpoint.speculators import Speculator
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.engine.values import Plan
     from kvplan.launch.values import Launch
@@ -88,8 +89,9 @@ def plan_of(question: Asked) -> Plan:
     """The emulated start-up of that launch."""
     from kvplan.engine import plan
 
-    launch = launch_of(question)
-    checkpoint, draft = checkpoints_of(launch, offline=question.offline, additions=question.additions, notice=say)
+    launch, checkpoint, draft = served(
+        launch_of(question), offline=question.offline, additions=question.additions, notice=say
+    )
     return plan(weighed(checkpoint, question.weights), launch, draft=draft)
 
 
@@ -107,6 +109,33 @@ OPTIONS_ABOUT_FILES = ("hf_overrides", "speculative_config", "config_format")
 def say(text: str) -> None:
     """A remark on standard error."""
     click.echo(f"kvplan: {text}", err=True)
+
+
+def served(
+    launch: Launch,
+    *,
+    offline: bool,
+    additions: Additions | None = None,
+    notice: Callable[[str], None] | None = None,
+) -> tuple[Launch, Checkpoint, Checkpoint | None]:
+    """The launch, its model and its draft; those of the verifier where a draft in the speculators format is served."""
+    from kvplan.checkpoint import speculators
+
+    try:
+        return launch, *checkpoints_of(launch, offline=offline, additions=additions, notice=notice)
+    except speculators.Speculator as found:
+        verified = followed(launch, found, notice)
+    return verified, *checkpoints_of(verified, offline=offline, additions=additions, notice=notice)
+
+
+def followed(launch: Launch, found: Speculator, notice: Callable[[str], None] | None) -> Launch:
+    """The launch of the model that a draft in the speculators format names; `notice` is told of it."""
+    from kvplan.launch import speculators
+
+    verified = speculators.followed(launch, found)
+    if notice is not None:
+        notice(f"{launch.model} is a draft in the speculators format: vLLM serves {verified.model} with it")
+    return verified
 
 
 def checkpoints_of(

@@ -136,7 +136,8 @@ class Checker:
         if isinstance(plan, str):
             title = f"{found.around.kind} {found.around.name}".strip()
             return Unreadable(found.location.file, f"{title}: {plan}", found.location)
-        plan = replace(plan, launch=launch)
+        if plan.launch.model == launch.model:
+            plan = replace(plan, launch=launch)
         select, ignore = self.question.select or None, self.question.ignore or None
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
@@ -154,7 +155,7 @@ class Checker:
         return known
 
     def _planned(self, launch: Launch) -> Plan | str:
-        from kvplan.cli.launching import OPTIONS_ABOUT_FILES, checkpoints_of
+        from kvplan.cli.launching import OPTIONS_ABOUT_FILES, served
         from kvplan.engine import plan
 
         files = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
@@ -162,12 +163,14 @@ class Checker:
         if known is not None:
             return known
         try:
-            checkpoint, draft = checkpoints_of(launch, offline=self.question.offline, additions=self.question.additions)
+            verified, checkpoint, draft = served(
+                launch, offline=self.question.offline, additions=self.question.additions
+            )
         except InputError as error:
             self.missing[files] = str(error)
             return str(error)
         try:
-            return plan(checkpoint, launch, draft=draft)
+            return plan(checkpoint, verified, draft=draft)
         except InputError as error:
             return str(error)
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kvplan.cli.launching import OPTIONS_ABOUT_FILES, Asked, checkpoints_of, launch_of, say, weighed
+from kvplan.checkpoint.speculators import Speculator
+from kvplan.cli.launching import OPTIONS_ABOUT_FILES, Asked, checkpoints_of, followed, launch_of, say, weighed
 from kvplan.cli.words import Words
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, Option, lifetime_of, table_of
@@ -238,7 +239,9 @@ class Sweeper:
     """Models of the project's own."""
     weights: str | None = None
     """The size of the model's weights, where it was given."""
-    _checkpoints: dict[object, tuple[Checkpoint, Checkpoint | None] | str] = field(init=False, default_factory=dict)
+    _checkpoints: dict[object, tuple[Checkpoint, Checkpoint | None] | InputError] = field(
+        init=False, default_factory=dict
+    )
 
     def sweep(self, wanted: Combinations, *, diff: bool, progress: Callable[[str], None] | None = None) -> SweepReport:
         """All rows, and with `diff` what changes between successive ones. `progress` is told how far it is.
@@ -268,22 +271,24 @@ class Sweeper:
     def _report(self, launch: Launch) -> Report:
         from kvplan.engine import plan
 
-        checkpoint, draft = self._loaded(launch)
+        launch, checkpoint, draft = self._loaded(launch)
         checkpoint = weighed(checkpoint, self.weights)
         return self.judge(plan(checkpoint, launch, draft=draft))
 
-    def _loaded(self, launch: Launch) -> tuple[Checkpoint, Checkpoint | None]:
+    def _loaded(self, launch: Launch) -> tuple[Launch, Checkpoint, Checkpoint | None]:
         key = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
         known = self._checkpoints.get(key)
         if known is None:
             try:
                 known = checkpoints_of(launch, offline=self.offline, additions=self.additions, notice=say)
             except InputError as error:
-                known = str(error)
+                known = error
             self._checkpoints[key] = known
-        if isinstance(known, str):
-            raise InputError(known)
-        return known
+        if isinstance(known, Speculator):
+            return self._loaded(followed(launch, known, None))
+        if isinstance(known, InputError):
+            raise InputError(str(known))
+        return launch, *known
 
     def _steps(
         self,

@@ -245,6 +245,38 @@ AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     until="0.21.0",
     where="config/speculative.py",
 )
+SPECULATORS_KEEP_OPTIONS = Behaviour(
+    "SPECULATORS_KEEP_OPTIONS",
+    "serving a draft in the speculators format keeps the other keys of --speculative-config; before, it was dropped",
+    since="0.29.0",
+    where="transformers_utils/config.py",
+)
+SPECULATORS_VERIFIER_IS_REMOTE = Behaviour(
+    "SPECULATORS_VERIFIER_IS_REMOTE",
+    "a draft in the speculators format that is served in its verifier's place must name a verifier of the Hub",
+    since="0.33.0",
+    where="transformers_utils/config.py",
+)
+SPECULATORS_DFLASH = Behaviour("SPECULATORS_DFLASH", "drafts in the speculators format may be DFlash", since="0.20.2")
+SPECULATORS_PEAGLE = Behaviour(
+    "SPECULATORS_PEAGLE", "drafts in the speculators format may be parallel EAGLE", since="0.22.1"
+)
+SPECULATORS_DSPARK = Behaviour("SPECULATORS_DSPARK", "drafts in the speculators format may be DSpark", since="0.25.1")
+SPECULATORS_DFLASH2 = Behaviour(
+    "SPECULATORS_DFLASH2", "drafts in the speculators format may be DFlash 2", since="0.29.0"
+)
+SPECULATORS_NAME_BY_TYPE = Behaviour(
+    "SPECULATORS_NAME_BY_TYPE",
+    "EAGLE 3 drafts in the speculators format are built by the class for their model type; before, by Llama's",
+    since="0.24.0",
+    where="transformers_utils/configs/speculators/algos.py",
+)
+SPECULATORS_MAY_BE_CAUSAL = Behaviour(
+    "SPECULATORS_MAY_BE_CAUSAL",
+    "DFlash drafts in the speculators format say with sliding_window_non_causal whether they attend in one direction",
+    since="0.26.0",
+    where="transformers_utils/configs/speculators/algos.py",
+)
 INKLING_MTP_ONE_TOKEN = Behaviour(
     "INKLING_MTP_ONE_TOKEN",
     "Inkling's MTP speculates one token at a time",

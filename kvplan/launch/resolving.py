@@ -16,7 +16,7 @@ from kvplan.launch.options import Option, OptionTable, lifetime_of, table_of
 from kvplan.launch.parser import Entry
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.tokens import Token
-from kvplan.launch.values import Hardware, Launch, Location, OriginKind, Remark
+from kvplan.launch.values import Hardware, Launch, Location, OriginKind, Remark, Setting
 from kvplan.releases import NEWEST, Release, resolve
 
 VALUE_NOT_KNOWN = "value_not_known"
@@ -87,7 +87,28 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     if model is None:
         return _unreadable(found, _ask_for_path(launch.model or ""))
     placed = tuple(_placed(remark, environment) for remark in launch.remarks)
-    return replace(launch, model=model, offline=found.offline, remarks=(*placed, *remarks, *more))
+    draft = _draft(launch.settings)
+    settings = launch.settings
+    if draft is not None:
+        setting, name = draft
+        mapped = _model(name, answers)
+        if mapped is None:
+            return _unreadable(found, _ask_for_path(name), setting.location)
+        settings = {**settings, setting.name: _naming(setting, mapped)}
+    return replace(launch, model=model, settings=settings, offline=found.offline, remarks=(*placed, *remarks, *more))
+
+
+def _draft(settings: Mapping[str, Setting]) -> tuple[Setting, str] | None:
+    """The option that names a draft model, and the name."""
+    whole, named = settings.get("speculative_config"), settings.get("spec_model")
+    if whole is not None and isinstance(whole.value, Mapping) and isinstance(whole.value.get("model"), str):
+        return whole, whole.value["model"]
+    return (named, named.value) if named is not None and isinstance(named.value, str) else None
+
+
+def _naming(setting: Setting, model: str) -> Setting:
+    """The option with another name for the draft."""
+    return replace(setting, value={**setting.value, "model": model} if isinstance(setting.value, Mapping) else model)
 
 
 def _unreadable(found: FoundLaunch, reason: str, location: Location | None = None) -> Unreadable:

@@ -52,6 +52,18 @@ ONE_TOKEN: dict[str, tuple[Behaviour, str]] = {
 }
 """Drafts that propose a single token, in which releases, and what vLLM says of more."""
 
+SPECULATORS: dict[str, Behaviour | None] = {
+    "eagle3": None,
+    "dflash": history.SPECULATORS_DFLASH,
+    "peagle": history.SPECULATORS_PEAGLE,
+    "dspark": history.SPECULATORS_DSPARK,
+    "dflash2": history.SPECULATORS_DFLASH2,
+}
+"""Kinds of drafts in the speculators format, and in which releases (None: in all)."""
+
+SPECULATORS_FIRST: dict[str, str] = {"eagle3": "Eagle3LlamaForCausalLM", "peagle": "PeagleLlamaForCausalLM"}
+"""The class that built a kind whatever the model type of its layers (until SPECULATORS_NAME_BY_TYPE)."""
+
 NO_PREFIX_CACHING: dict[str, tuple[Behaviour, str]] = {
     "ExaoneMoeMTP": (
         history.EXAONE_MTP_REFUSES_PREFIX_CACHING,

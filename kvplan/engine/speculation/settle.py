@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from kvplan.checkpoint.speculators import KIND
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models import draft_names, drafts
@@ -75,6 +76,8 @@ def settle(
         raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
     if model is not None and draft is None:
         raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
+    if draft is not None:
+        draft = _of_speculators(draft, release)
     try:
         rewritten = rewrite(draft or checkpoint, release)
     except Refused as refusal:
@@ -125,6 +128,29 @@ def settle(
     if isinstance(heads, int):
         _check_heads(heads, settled.draft_tensor_parallel)
     return replace(settled, layers=layers, failure=_states_missing(method, target, config, release))
+
+
+def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:
+    """What the release makes of a draft in the speculators format; any other stays as it is. Raises StartupStops."""
+    kind = draft.config.get(KIND)
+    if kind is None:
+        return draft
+    since = draft_names.SPECULATORS.get(kind)
+    if since is not None and not release.has(since):
+        known = tuple(name for name, of in draft_names.SPECULATORS.items() if of is None or release.has(of))
+        raise refused(
+            f"Expected one of: {', '.join(known)}. Please ensure you're loading a speculators-format model.",
+            "model",
+            draft.reference,
+            known,
+        )
+    names, config = draft.architectures, dict(draft.config)
+    if kind in draft_names.SPECULATORS_FIRST and not release.has(history.SPECULATORS_NAME_BY_TYPE):
+        names = (draft_names.SPECULATORS_FIRST[kind],)
+    if not release.has(history.SPECULATORS_MAY_BE_CAUSAL):
+        config.pop("dflash_config", None)
+    nested = draft.text_config is not draft.config
+    return replace(draft, architectures=names, config=config, text_config=draft.text_config if nested else config)
 
 
 def _states_missing(
