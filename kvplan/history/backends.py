@@ -14,6 +14,7 @@ MLA_BACKEND_AT_CONFIG_TIME = Behaviour(
     "MLA_BACKEND_AT_CONFIG_TIME",
     "the CUDA platform guesses the MLA backend from the config and forces its block size before any layer exists",
     until="0.17.1",
+    reference="vllm#35122",
     where=_CUDA,
 )
 CONFIG_TIME_KNOWS_FLASHINFER_SPARSE = Behaviour(
@@ -27,6 +28,7 @@ BACKEND_SEES_BLOCK_SIZE = Behaviour(
     "BACKEND_SEES_BLOCK_SIZE",
     "a --block-size takes part in backend selection and can rule a backend out",
     since="0.18.1",
+    reference="vllm#35122",
     where=_CUDA,
 )
 SINK_REASON_NAMES_ATTENTION_SINKS = Behaviour(
@@ -39,6 +41,7 @@ BACKEND_SEES_PER_HEAD_SCALES = Behaviour(
     "BACKEND_SEES_PER_HEAD_SCALES",
     "checkpoints with per-head cache scales need a backend that supports them",
     since="0.17.1",
+    reference="vllm#34281",
     where=_SELECTOR,
 )
 BACKEND_SEES_NON_CAUSAL = Behaviour(
@@ -51,6 +54,7 @@ BACKEND_SEES_SLIDING_WINDOW = Behaviour(
     "BACKEND_SEES_SLIDING_WINDOW",
     "sliding-window layers and prefill context parallelism rule out backends without support for them",
     since="0.26.0",
+    reference="vllm#48011",
     where=_SELECTOR,
 )
 BACKEND_SEES_ADAPTIVE_VERIFICATION = Behaviour(
@@ -93,18 +97,21 @@ TOKENSPEED_MLA_OFFERED = Behaviour(
     "TOKENSPEED_MLA_OFFERED",
     "TOKENSPEED_MLA joins the MLA backends of compute capability 10.x",
     since="0.21.0",
+    reference="vllm#41778",
     where=_CUDA,
 )
 SM12X_HAS_OWN_MLA_ORDER = Behaviour(
     "SM12X_HAS_OWN_MLA_ORDER",
     "compute capability 12.x gets its own MLA list: TRITON_MLA and a sparse FlashInfer backend",
     since="0.24.0",
+    reference="vllm#43477",
     where=_CUDA,
 )
 FLASH_ATTN_MLA_SPARSE_OFFERED = Behaviour(
     "FLASH_ATTN_MLA_SPARSE_OFFERED",
     "FLASH_ATTN_MLA_SPARSE comes before FLASHMLA_SPARSE on compute capability 9.x",
     since="0.25.1",
+    reference="vllm#46189",
     where=_CUDA,
 )
 FLASHINFER_SM90_SPARSE_OFFERED = Behaviour(
@@ -123,18 +130,21 @@ TURBOQUANT_OFFERED = Behaviour(
     "TURBOQUANT_OFFERED",
     "TURBOQUANT is tried last",
     since="0.20.2",
+    reference="vllm#38479",
     where=_CUDA,
 )
 NON_CAUSAL_PREFERS_FLASH_ATTN = Behaviour(
     "NON_CAUSAL_PREFERS_FLASH_ATTN",
     "on compute capability 10.x non-causal attention tries FLASH_ATTN before FLASHINFER",
     since="0.26.0",
+    reference="vllm#48167",
     where=_CUDA,
 )
 COMPOSITES_FOR_MM_PREFIX = Behaviour(
     "COMPOSITES_FOR_MM_PREFIX",
     "models with bidirectional image tokens try a composite of Triton and a causal backend first",
     since="0.30.0",
+    reference="vllm#56305",
     where=_CUDA,
 )
 COMPOSITE_TAKES_FA3 = Behaviour(
@@ -160,6 +170,7 @@ FA4_ON_BLACKWELL = Behaviour(
     "FA4_ON_BLACKWELL",
     "compute capability 10.x resolves to FlashAttention 4 instead of 2",
     since="0.17.1",
+    reference="vllm#32974",
     where=_FA_UTILS,
 )
 FA4_NEEDS_BATCH_VARIANCE = Behaviour(
@@ -209,6 +220,7 @@ FA4_HEAD_256_KERNEL = Behaviour(
     "FA4_HEAD_256_KERNEL",
     "FlashAttention 4 has a head-size-256 kernel for Blackwell with pages of 128 tokens and a list of exclusions",
     since="0.29.0",
+    reference="vllm#52980",
     where=_FA_UTILS,
 )
 FLASH_ATTN_HEADS_TO_512 = Behaviour(
@@ -252,6 +264,7 @@ FLASH_ATTN_MM_PREFIX = Behaviour(
     "FLASH_ATTN_MM_PREFIX",
     "FLASH_ATTN handles bidirectional image tokens where version 4 runs",
     since="0.24.0",
+    reference="vllm#42175",
     where=_FLASH_ATTN,
 )
 FLASH_ATTN_SMALL_BLOCKS_FOR_FLOAT32_STATE = Behaviour(
@@ -319,6 +332,7 @@ FLASHMLA_SPARSE_NOPE_ROWS = Behaviour(
     "FLASHMLA_SPARSE_NOPE_ROWS",
     "FLASHMLA_SPARSE takes rope-free latent rows of 512 elements on compute capability 9.x",
     since="0.31.0",
+    reference="vllm#55385",
     where="vllm/v1/attention/backends/mla/flashmla_sparse.py",
 )
 FLASHMLA_SPARSE_NOPE_FP8 = Behaviour(
@@ -357,6 +371,7 @@ HETEROGENEOUS_HEADS_PREFER_FA4 = Behaviour(
     "HETEROGENEOUS_HEADS_PREFER_FA4",
     "Gemma 4 with head sizes that differ between layers runs FlashAttention 4 everywhere, else TRITON_ATTN",
     since="0.24.0",
+    reference="vllm#42175",
     where=_MODEL_HOOKS,
 )
 HETEROGENEOUS_HEADS_FP8_PER_LAYER = Behaviour(
@@ -376,6 +391,7 @@ LAYOUT_RESOLVED_FOR_MODEL = Behaviour(
     "LAYOUT_RESOLVED_FOR_MODEL",
     "one KV cache layout is resolved for all backends of the model together",
     since="0.29.0",
+    reference="vllm#51718",
     where="vllm/v1/attention/backends/utils.py",
 )
 LAYOUT_KEEPS_DCP_GROUPS_APART = Behaviour(
@@ -389,6 +405,7 @@ KERNELS_STEP_BY_BLOCK_STRIDE = Behaviour(
     "backends tell whether their kernels step through pages by the block stride",
     since="0.24.0",
     until="0.28.0",
+    reference="vllm#45181",
     where=_BACKEND,
 )
 VIEW_BLOCKS_FIRST = Behaviour(
@@ -401,12 +418,14 @@ VIEW_KEYS_VALUES_JOINED = Behaviour(
     "VIEW_KEYS_VALUES_JOINED",
     "the view joins key and value rows: blocks, heads, tokens, twice the head size",
     since="0.26.0",
+    reference="vllm#44455",
     where=_FLASH_ATTN,
 )
 VIEW_BY_BACKEND = Behaviour(
     "VIEW_BY_BACKEND",
     "the backend decides the shape of the cache view; later the spec does",
     until="0.28.0",
+    reference="vllm#51718",
     where=_BACKEND,
 )
 FLASHMLA_NAMES_BLACKWELL_DC = Behaviour(

@@ -43,12 +43,14 @@ PAGES_PADDED_BY_BLOCK_STRIDE = Behaviour(
     "an error",
     since="0.24.0",
     until="0.28.0",
+    reference="vllm#45181",
     where="v1/core/kv_cache_utils.py",
 )
 PAGES_PADDED_EXCEPT_MLA = Behaviour(
     "PAGES_PADDED_EXCEPT_MLA",
     "pages that do not divide the largest are padded for every attention layer that is not MLA",
     since="0.29.0",
+    reference="vllm#51718",
     where="v1/core/kv_cache_utils.py",
 )
 GROUP_SIZE_FACTOR_150 = Behaviour(
@@ -74,6 +76,7 @@ PACKED_GROUPS = Behaviour(
     "PACKED_GROUPS",
     "in a block-outermost cache layout layers of different page sizes are packed side by side in a block",
     since="0.29.0",
+    reference="vllm#51718",
     where="v1/core/kv_cache_utils.py",
 )
 PACKED_RINGS_AND_WINDOWS_SHRINK = Behaviour(

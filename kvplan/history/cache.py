@@ -6,6 +6,7 @@ QUANT_MODE_EXISTS = Behaviour(
     "QUANT_MODE_EXISTS",
     "KV cache specs carry a quant mode",
     since="0.20.2",
+    reference="vllm#38378",
     where="v1/kv_cache_interface.py",
 )
 SKIP_LIST_EXISTS = Behaviour(
@@ -46,6 +47,7 @@ SM120_SPARSE_MLA_ALWAYS_PACKED = Behaviour(
     "SM120_SPARSE_MLA_ALWAYS_PACKED",
     "an MLA layer on FLASHINFER_MLA_SPARSE_SM120 stores fp8_ds_mla even when the cache dtype is auto",
     since="0.24.0",
+    reference="vllm#43477",
     where="model_executor/layers/attention/mla_attention.py",
 )
 COMPRESSED_TENSORS_OVERRIDES_FLAG = Behaviour(
@@ -77,12 +79,14 @@ MODELOPT_NVFP4_CACHE = Behaviour(
     "MODELOPT_NVFP4_CACHE",
     "a ModelOpt checkpoint may declare an NVFP4 cache, which `auto` resolves to",
     since="0.20.2",
+    reference="vllm#40177",
     where="utils/torch_utils.py",
 )
 E5M2_ALLOWED_WITHOUT_KV_SCHEME = Behaviour(
     "E5M2_ALLOWED_WITHOUT_KV_SCHEME",
     "fp8_e5m2 is accepted on compressed-tensors checkpoints that declare no kv_cache_scheme",
     since="0.24.0",
+    reference="vllm#45040",
     where="model_executor/layers/attention/attention.py",
 )
 SLIDING_SPEC_COUNTS_VALUE_HEAD = Behaviour(
@@ -115,6 +119,7 @@ VIEW_DERIVED_FROM_SPEC = Behaviour(
     "VIEW_DERIVED_FROM_SPEC",
     "the cache view is derived from the spec itself, so that allocation and view cannot disagree",
     since="0.29.0",
+    reference="vllm#51718",
     where="v1/kv_cache_interface.py",
 )
 V2_VIEW_IGNORES_DTYPE = Behaviour(

@@ -6,6 +6,7 @@ BATCHED_TOKENS_16K_ON_LARGE_GPUS = Behaviour(
     "BATCHED_TOKENS_16K_ON_LARGE_GPUS",
     "max_num_batched_tokens defaults to 16384 on GPUs with 160 GiB or more",
     since="0.28.0",
+    reference="vllm#51726",
     where="engine/arg_utils.py",
 )
 GB10_KEEPS_SMALL_BATCH_DEFAULTS = Behaviour(
@@ -25,6 +26,7 @@ ADMISSION_COUNTS_FIRST_GROUP_ONLY = Behaviour(
     "ADMISSION_COUNTS_FIRST_GROUP_ONLY",
     "the admission check counts the blocks of the first KV cache group only",
     until="0.18.1",
+    reference="vllm#36030",
     where="v1/core/kv_cache_utils.py",
 )
 ADMISSION_BY_WORKER = Behaviour(
@@ -32,12 +34,14 @@ ADMISSION_BY_WORKER = Behaviour(
     "the admission check and the automatic max_model_len count the layers of each worker; before, every worker had to "
     "hold the layers of all pipeline stages",
     since="0.17.1",
+    reference="vllm#33698",
     where="v1/core/kv_cache_utils.py",
 )
 ADMISSION_RESERVES_NULL_BLOCK = Behaviour(
     "ADMISSION_RESERVES_NULL_BLOCK",
     "the admission check and the automatic max_model_len leave one block for the null block",
     since="0.29.0",
+    reference="vllm#47272",
     where="v1/core/kv_cache_utils.py",
 )
 BLOCKS_OVERRIDE_BEFORE_CHECKS = Behaviour(
@@ -45,24 +49,28 @@ BLOCKS_OVERRIDE_BEFORE_CHECKS = Behaviour(
     "--num-gpu-blocks-override replaces the available memory before the admission check; before, only the number of "
     "blocks after it",
     since="0.20.2",
+    reference="vllm#41069",
     where="v1/core/kv_cache_utils.py",
 )
 TOKENS_FROM_CONCURRENCY = Behaviour(
     "TOKENS_FROM_CONCURRENCY",
     "the logged cache size is the concurrency times max_model_len; before, blocks per group times block size",
     since="0.20.2",
+    reference="vllm#40691",
     where="v1/core/kv_cache_utils.py",
 )
 CONCURRENCY_SUMS_GROUPS = Behaviour(
     "CONCURRENCY_SUMS_GROUPS",
     "the logged concurrency rounds blocks up per group; before, once over all groups",
     since="0.27.1",
+    reference="vllm#48317",
     where="v1/core/kv_cache_utils.py",
 )
 CAPACITY_LOGGED_IN_ONE_LINE = Behaviour(
     "CAPACITY_LOGGED_IN_ONE_LINE",
     "cache size and concurrency are logged in one line",
     since="0.28.0",
+    reference="vllm#50462",
     where="v1/core/kv_cache_utils.py",
 )
 POOL_IS_WIDEST_GROUP = Behaviour(
@@ -88,24 +96,28 @@ V2_RUNNER_FOR_DENSE_MODELS = Behaviour(
     "V2_RUNNER_FOR_DENSE_MODELS",
     "every generating model that is neither MoE nor hybrid runs on the V2 model runner by default",
     since="0.25.1",
+    reference="vllm#44443",
     where="config/vllm.py",
 )
 V2_RUNNER_FOR_ALL = Behaviour(
     "V2_RUNNER_FOR_ALL",
     "the V2 model runner is the default for all models",
     since="0.29.0",
+    reference="vllm#53183",
     where="config/vllm.py",
 )
 YARN_LENGTH_IN_CONFIG = Behaviour(
     "YARN_LENGTH_IN_CONFIG",
     "max_position_embeddings of a YaRN model is taken as already scaled; before, original length times factor",
     since="0.30.0",
+    reference="vllm#56446",
     where="config/model.py",
 )
 EVENTS_DISABLE_HYBRID_MANAGER = Behaviour(
     "EVENTS_DISABLE_HYBRID_MANAGER",
     "--kv-events-config switches the hybrid KV cache manager off",
     until="0.19.1",
+    reference="vllm#37688",
     where="config/vllm.py",
 )
 GROUPS_PLANNED_WITH_SPECS = Behaviour(
@@ -118,6 +130,7 @@ MM_PREFIX_RAISES_BATCHED_TOKENS = Behaviour(
     "MM_PREFIX_RAISES_BATCHED_TOKENS",
     "the default max_num_batched_tokens of a multimodal prefix-LM is raised to hold its largest item",
     since="0.22.1",
+    reference="vllm#43051",
     where="engine/arg_utils.py",
 )
 ADMISSION_SPELLS_MODELS = Behaviour(

@@ -13,6 +13,7 @@ V4_DESKTOP_BLACKWELL_ON_FLASHINFER = Behaviour(
     "V4_DESKTOP_BLACKWELL_ON_FLASHINFER",
     "DeepSeek-V4 runs on FLASHINFER_MLA_SPARSE_DSV4 with packed rows on GPUs of compute capability 12.x",
     since="0.24.0",
+    reference="vllm#43477",
     where="models/deepseek_v4/nvidia/model.py",
 )
 V4_NAMES_WRONG_FLASHINFER = Behaviour(
@@ -25,12 +26,14 @@ V4_AUTO_IS_PACKED = Behaviour(
     "V4_AUTO_IS_PACKED",
     "DeepSeek-V4 takes an `auto` cache dtype for fp8; before, an assertion demands --kv-cache-dtype fp8",
     since="0.30.0",
+    reference="vllm#45091",
     where="models/deepseek_v4/attention.py",
 )
 V4_SPECS_CARRY_MODE = Behaviour(
     "V4_SPECS_CARRY_MODE",
     "the specs of DeepSeek-V4's latent and sliding caches carry the quant mode of their cache dtype",
     since="0.25.1",
+    reference="vllm#47716",
     where="models/deepseek_v4/attention.py",
 )
 V4_PLAIN_PAGES_ALIGNED = Behaviour(
@@ -197,5 +200,6 @@ POOL_IS_SLOTS_BY_PAGE = Behaviour(
     "bytes per block of groups with mixed pages: for every page size as many slots as the group that has most of it",
     since="0.23.0",
     until="0.26.0",
+    reference="vllm#44454",
     where="v1/core/kv_cache_utils.py",
 )

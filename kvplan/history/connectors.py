@@ -7,6 +7,7 @@ CONNECTOR_DISABLES_HYBRID_MANAGER = Behaviour(
     "any --kv-transfer-config switches the hybrid KV cache manager off; later, only one whose connector does not "
     "support it, --kv-offloading-size included",
     until="0.21.0",
+    reference="vllm#41847",
     where="config/vllm.py",
 )
 EMPTY_MULTI_WORKS_WITH_HYBRID = Behaviour(

@@ -66,6 +66,7 @@ KV_SCHEME_MUST_BE_FP8 = Behaviour(
     "KV_SCHEME_MUST_BE_FP8",
     "a kv_cache_scheme is refused unless it has 8 bits and type float; before, only if it has neither",
     since="0.24.0",
+    reference="vllm#45312",
     where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
 )
 KV_SCHEME_STRATEGY_IS_ENUM = Behaviour(
@@ -73,5 +74,6 @@ KV_SCHEME_STRATEGY_IS_ENUM = Behaviour(
     "a strategy that compressed-tensors does not know ends start-up with a ValueError; before, it is refused like any "
     "unsupported one",
     since="0.17.1",
+    reference="vllm#34254",
     where="model_executor/layers/quantization/compressed_tensors/compressed_tensors.py",
 )

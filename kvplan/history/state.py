@@ -7,6 +7,7 @@ HYBRID_PREFIX_CACHING_BY_DEFAULT = Behaviour(
     "prefix caching is on by default for models that mix attention and state layers, which then keep two states a "
     "request; before, it had to be asked for",
     since="0.28.0",
+    reference="vllm#50991",
     where="engine/arg_utils.py",
 )
 EVERY_STATE_CACHED_BY_DEFAULT = Behaviour(
@@ -14,6 +15,7 @@ EVERY_STATE_CACHED_BY_DEFAULT = Behaviour(
     "with prefix caching, classes that can do it cache the state of every block (mode all); afterwards the last ones "
     "only (mode align) unless asked otherwise",
     until="0.27.1",
+    reference="vllm#50991",
     where="model_executor/models/config.py",
 )
 DRAFTS_KEEP_LAST_STATES = Behaviour(
@@ -21,6 +23,7 @@ DRAFTS_KEEP_LAST_STATES = Behaviour(
     "speculative decoding makes mode align the default even for classes that can cache every state",
     since="0.20.2",
     until="0.21.0",
+    reference="vllm#40454",
     where="model_executor/models/config.py",
 )
 EVERY_STATE_MODE_EXISTS = Behaviour(
@@ -39,24 +42,28 @@ ALIGN_EXCLUDES_DRAFTS = Behaviour(
     "ALIGN_EXCLUDES_DRAFTS",
     "mode align refuses speculative decoding",
     until="0.16.0",
+    reference="vllm#33705",
     where="model_executor/models/config.py",
 )
 CACHED_STATES_EXCLUDE_ASYNC = Behaviour(
     "CACHED_STATES_EXCLUDE_ASYNC",
     "prefix caching of state layers switches asynchronous scheduling off",
     until="0.16.0",
+    reference="vllm#33997",
     where="config/vllm.py",
 )
 DRAFTS_ONLY_WITH_QWEN3_NEXT = Behaviour(
     "DRAFTS_ONLY_WITH_QWEN3_NEXT",
     "state layers refuse speculative decoding in every model but Qwen3-Next",
     until="0.16.0",
+    reference="vllm#33726",
     where="model_executor/layers/mamba/abstract.py",
 )
 GRAPHS_NEED_A_BLOCK_A_REQUEST = Behaviour(
     "GRAPHS_NEED_A_BLOCK_A_REQUEST",
     "full CUDA graphs of a model with states stop start-up if there are fewer cache blocks than max_num_seqs",
     since="0.20.2",
+    reference="vllm#38270",
     where="config/compilation.py",
 )
 BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME = Behaviour(
@@ -64,6 +71,7 @@ BLOCK_MUST_FIT_BATCH_AT_CONFIG_TIME = Behaviour(
     "in mode align the block size that the config settles must not exceed max_num_batched_tokens",
     since="0.17.1",
     until="0.17.1",
+    reference="vllm#34445",
     where="config/vllm.py",
 )
 BLOCK_MUST_FIT_BATCH = Behaviour(
@@ -104,6 +112,7 @@ HYBRID_BLOCK_AT_CONFIG_TIME = Behaviour(
     "the attention block of a hybrid model is raised over its state while the config is checked, in units of 16 "
     "tokens (MLA: 64 or 128); afterwards once the model is built, in units of the block size it would have had",
     until="0.19.1",
+    reference="vllm#37467",
     where="model_executor/models/config.py",
 )
 HYBRID_BLOCK_UNIT_32_ON_BLACKWELL = Behaviour(
@@ -119,6 +128,7 @@ HYBRID_BLOCK_RESET = Behaviour(
     "are unified by scaling it up again",
     since="0.18.1",
     until="0.19.1",
+    reference="vllm#35122",
     where="platforms/interface.py",
 )
 HYBRID_MLA_UNIT_128 = Behaviour(
@@ -145,6 +155,7 @@ STATE_PAGES_PADDED = Behaviour(
     "state pages are padded to the largest page; before, their block was scaled, which cannot change their size and "
     "fails an assertion",
     since="0.26.0",
+    reference="vllm#45207",
     where="v1/core/kv_cache_utils.py",
 )
 STATE_TYPE_KNOWS_PAGE = Behaviour(
@@ -157,18 +168,21 @@ EVERY_STATE_COUNTS_DRAFTS = Behaviour(
     "EVERY_STATE_COUNTS_DRAFTS",
     "in mode all a request is charged a state for every speculative token beside those of its blocks",
     since="0.22.1",
+    reference="vllm#41233",
     where="v1/kv_cache_interface.py",
 )
 DELTA_STATE_DTYPE_OPTION = Behaviour(
     "DELTA_STATE_DTYPE_OPTION",
     "--mamba-ssm-cache-dtype sets the recurrent state of gated delta nets apart from their convolution",
     since="0.17.1",
+    reference="vllm#34489",
     where="model_executor/layers/mamba/mamba_utils.py",
 )
 MAMBA2_CONVOLUTION_COUNTS_DRAFTS = Behaviour(
     "MAMBA2_CONVOLUTION_COUNTS_DRAFTS",
     "the convolution of a Mamba 2 mixer keeps a column for every speculative token",
     since="0.17.1",
+    reference="vllm#33726",
     where="model_executor/layers/mamba/mamba_mixer2.py",
 )
 MAMBA2_MODELS_COUNT_DRAFTS = Behaviour(
@@ -200,6 +214,7 @@ SHORT_CONVOLUTION_COUNTS_DRAFTS = Behaviour(
     "SHORT_CONVOLUTION_COUNTS_DRAFTS",
     "a short convolution keeps a column for every speculative token",
     since="0.29.0",
+    reference="vllm#50272",
     where="model_executor/layers/mamba/short_conv.py",
 )
 LINEAR_STATE_NOT_FLOAT32 = Behaviour(
@@ -212,6 +227,7 @@ KDA_CHECKPOINT_BLOCK = Behaviour(
     "KDA_CHECKPOINT_BLOCK",
     "where FlashKDA runs the prompt, mode align keeps one state more a request, stored inside the prompt",
     since="0.29.0",
+    reference="vllm#52789",
     where="models/kimi_k3/nvidia/kda.py",
 )
 MAMBA2_CHECKPOINT_BLOCK = Behaviour(
@@ -231,12 +247,14 @@ NEMOTRON_STATE_FLOAT32 = Behaviour(
     "NEMOTRON_STATE_FLOAT32",
     "Nemotron-H keeps its recurrent state in float32 where neither config nor launch says otherwise; before, float16",
     since="0.20.2",
+    reference="vllm#39032",
     where="model_executor/models/config.py",
 )
 NEMOTRON_VL_STATE_DTYPE_FROM_CONFIG = Behaviour(
     "NEMOTRON_VL_STATE_DTYPE_FROM_CONFIG",
     "the multimodal Nemotron-H takes the dtype of its recurrent state from its config, as the text model does",
     since="0.20.2",
+    reference="vllm#39032",
     where="model_executor/models/config.py",
 )
 SHORT_CONVOLUTION_RENAMED = Behaviour(
@@ -256,6 +274,7 @@ REPLAY_RING_LONGER_FOR_FLASHINFER = Behaviour(
     "REPLAY_RING_LONGER_FOR_FLASHINFER",
     "with --mamba-backend flashinfer the ring of --use-replayssm is one column longer",
     since="0.30.0",
+    reference="vllm#52506",
     where="model_executor/layers/mamba/mamba_utils.py",
 )
 REPLAY_RING_COUNTS_DRAFTS = Behaviour(
@@ -269,5 +288,6 @@ SECOND_RUNNER_LACKS_EVERY_STATE = Behaviour(
     "mamba cache mode all keeps a launch on the V1 runner",
     since="0.30.0",
     until="0.31.0",
+    reference="vllm#55041",
     where="config/vllm.py",
 )
