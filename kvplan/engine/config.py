@@ -218,5 +218,6 @@ def _batch_step(tokens: int, cause: str) -> Step:
 
 
 def _concurrency_step(batches: int, asynchronous: bool, version: str, pipeline: int) -> Step:
-    cause = f"async scheduling {'on' if asynchronous else 'off'}, {version} runner, {pipeline} pipeline stages"
+    stages = "one pipeline stage" if pipeline == 1 else f"{pipeline} pipeline stages"
+    cause = f"async scheduling {'on' if asynchronous else 'off'}, {version} runner, {stages}"
     return Step(Stage.OPTIONS, "engine.max_concurrent_batches", str(batches), cause)
