@@ -32,7 +32,11 @@ def gpu_parts(plan: Plan) -> tuple[Part, ...]:
         return ()
     left = memory - int(memory * share)
     return (
-        Part(capacity.available_bytes, f"KV cache: {size(capacity.available_bytes)}", "cache"),
+        Part(
+            capacity.available_bytes,
+            f"KV cache{', at most' if capacity.estimated else ''}: {size(capacity.available_bytes)}",
+            "cache",
+        ),
         Part(rest, f"{'weights' if capacity.estimated else 'weights, activations and graphs'}: {size(rest)}", "used"),
         Part(left, f"beyond --gpu-memory-utilization {share:g}: {size(left)}", "free"),
     )
