@@ -291,3 +291,9 @@ SECOND_RUNNER_LACKS_EVERY_STATE = Behaviour(
     reference="vllm#55041",
     where="config/vllm.py",
 )
+BAILING_LINEAR_BACKEND = Behaviour(
+    "BAILING_LINEAR_BACKEND",
+    "Bailing's lightning attention has a backend of its own, which can verify drafts",
+    since="0.25.1",
+    where="v1/attention/backends/linear_attn.py",
+)

@@ -43,6 +43,8 @@ class Answer:
     agreeing_layers: int
     draft: str | None = None
     """The architecture of the draft's layers, where the record has some."""
+    caches_nothing: bool = False
+    """Whether vLLM started the model and it has no layers with a cache, as encoders have none."""
 
 
 def answers(releases: Sequence[str]) -> list[Answer]:
@@ -68,7 +70,7 @@ def table(found: Iterable[Answer]) -> str:
 
 
 def coverage(found: Iterable[Answer]) -> dict[str, list[str]]:
-    """Architecture to the releases in which it has records with layers, and every record of it agrees."""
+    """Architecture to the releases in which every record of it agrees and one shows its layers, or that it has none."""
     by_name: dict[tuple[str, str], list[Answer]] = {}
     for answer in found:
         for name in filter(None, (answer.architecture, answer.draft)):
@@ -76,7 +78,7 @@ def coverage(found: Iterable[Answer]) -> dict[str, list[str]]:
     covered: dict[str, list[str]] = {}
     for architecture, release in sorted(by_name, key=lambda pair: (pair[0], KNOWN.index(pair[1]))):
         group = by_name[architecture, release]
-        if all(answer.agrees for answer in group) and any(answer.layers for answer in group):
+        if all(answer.agrees for answer in group) and any(answer.layers or answer.caches_nothing for answer in group):
             covered.setdefault(architecture, []).append(release)
     return covered
 
@@ -125,7 +127,8 @@ def _answer(record: compare.Record, config: str) -> Answer:
         architecture = planned.geometry.architecture if planned.geometry is not None else architecture
         draft = planned.settings.draft_architecture if planned.settings is not None else None
     core = "core" in record["sets"]
-    return Answer(record["id"], record["release"], architecture, core, not found, total, right, draft)
+    bare = record["outcome"]["ok"] and not total
+    return Answer(record["id"], record["release"], architecture, core, not found, total, right, draft, bare)
 
 
 @cache

@@ -6,6 +6,8 @@ class what it supports; the implementation looks again, with the layer's own cac
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.models.geometry import LayerGeometry
@@ -16,6 +18,20 @@ from kvplan.launch.values import Hardware
 from kvplan.releases import Release
 
 _TRITON = {"TRITON_ATTN": "", "TRITON_ATTN_DIFFKV": "", "TRITON_MLA": " MLA"}
+_NEEDS: Mapping[str, tuple[frozenset[str], str, str]] = {
+    "alibi_sqrt": (
+        frozenset({"TRITON_ATTN", "TRITON_ATTN_DIFFKV"}),
+        "use_alibi_sqrt is not supported by backend {backend}.",
+        "ValueError",
+    ),
+    "chunk_lookback": (
+        frozenset({"TRITON_ATTN"}),
+        "{backend}: the implementation got an unexpected keyword argument 'chunk_lookback'",
+        "TypeError",
+    ),
+    "flashinfer": (frozenset({"FLASHINFER"}), "Flint requires FlashInfer attention", "AssertionError"),
+}
+"""What a layer hands its backend, the backends that take it, and what the others say."""
 _NATIVE_FP8 = (8, 9)
 _BFLOAT16 = (8, 0)
 
@@ -50,6 +66,10 @@ def _refusal(
     layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery, hardware: Hardware, release: Release
 ) -> tuple[str, str] | None:
     quantised = is_quantised(cache_dtype, release)
+    if layer.needs is not None:
+        backends, message, exception = _NEEDS[layer.needs]
+        if backend not in backends:
+            return message.replace("{backend}", backend), exception
     if backend in _TRITON:
         return _triton(backend, cache_dtype, quantised, hardware, release)
     if backend == "FLEX_ATTENTION":

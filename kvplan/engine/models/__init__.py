@@ -11,6 +11,7 @@ from kvplan.engine.models.families import (
     BACKEND_BY_HEAD_SIZES,
     BUILDERS,
     LARGEST_ITEM_TOKENS,
+    LAYERS_OF_ONE,
     MORE_STATES,
     NO_PREFIXES,
 )
@@ -103,7 +104,7 @@ def build(
     window = None if innermost.recipe.clears_window else windows.model_window(text, release)
     return ModelGeometry(
         architecture=resolved.architecture,
-        num_layers=found.num_layers,
+        num_layers=found.num_layers * LAYERS_OF_ONE.get(family, 1),
         num_attention_heads=found.num_heads,
         num_kv_heads=found.num_kv_heads,
         head_size=found.head_size,

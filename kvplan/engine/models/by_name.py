@@ -11,6 +11,13 @@ LENGTH_INCLUDES_SCALING = ("gemma3",)
 OLDEST_WITH_STATES_AND_DRAFT = frozenset({"qwen3_next"})
 """Model types with states that could speculate before all could. Source: `v1/worker/gpu_model_runner.py`."""
 
+FEW_SEQUENCES: dict[str, int] = {"DiffusionGemmaForBlockDiffusion": 8}
+"""Architectures whose config hook lowers a large number of sequences, whoever asked for it, to this many. Source:
+`model_executor/models/config.py`."""
+
+MANY_SEQUENCES = 128
+"""From how many sequences on it does so."""
+
 MXFP4_OF_ITS_OWN = frozenset({"gpt_oss"})
 """Model types whose MXFP4 checkpoints have a method of their own. Source: `quantization/mxfp4.py`."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models import (
     chunked,
+    cosmos3_edge,
     deepseek_v4,
     deepseek_v41,
     dots3_note,
@@ -40,6 +41,7 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "bamba": states.bamba,
     "cohere": mixed.cohere,
     "cohere_asr": encoder_decoder.cohere_asr,
+    "cosmos3_edge": cosmos3_edge.cosmos3_edge,
     "deepseek_v4": deepseek_v4.deepseek_v4,
     "deepseek_v41": deepseek_v41.deepseek_v41,
     "delta": states.delta,
@@ -88,6 +90,9 @@ BUILDERS: dict[str, Callable[[Construction], tuple[LayerGeometry, ...]]] = {
     "plamo3": mixed.plamo3,
     "qwen": mixed.qwen,
     "qwen4_exp": qwen4_exp.qwen4_exp,
+    "rnj1": mixed.rnj1,
+    "step1": mixed.step1,
+    "step3_text": mixed.step3_text,
     "step3p5": mixed.step3p5,
     "step5": step5.step5,
     "transformers": transformers_backend.layers,
@@ -117,6 +122,9 @@ MORE_STATES: dict[str, Callable[[Construction], State]] = {
     "qwen4_exp": states.delta_state,
 }
 """Families of other files with state layers: the state that the class itself reports."""
+
+LAYERS_OF_ONE: dict[str, int] = {"cosmos3_edge": cosmos3_edge.LAYERS_OF_ONE}
+"""Families whose decoder counts the parts of a layer as layers: how many pipeline stages split for each."""
 
 NO_PREFIXES = frozenset({"hrm_text", "unlimited_ocr"})
 """Families whose cached tokens cannot serve another request: prefix caching is switched off, whoever asked for it."""

@@ -238,6 +238,8 @@ class LayerGeometry:
     rswa_window: int | None = None
     """Generated tokens that later ones see, for layers that always see the whole prompt."""
     has_sinks: bool = False
+    needs: str | None = None
+    """What the layer hands its backend that only some take: `alibi_sqrt`, `chunk_lookback`, or `flashinfer` itself."""
     latent: Latent | None = None
     own: OwnCache | None = None
     """Set where `kind` is OWN."""

@@ -46,6 +46,24 @@ def baichuan(made: Construction) -> tuple[LayerGeometry, ...]:
     return tuple(replace(layer, reads_cache_config=False) for layer in built)
 
 
+def step1(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Step 1: biases by the root of the distance, whatever the backend."""
+    return tuple(replace(layer, needs="alibi_sqrt") for layer in general.layers(made))
+
+
+def rnj1(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Rnj-1: chunked layers look back one chunk; all hand their backend how far."""
+    window = windows.config_window(made.text, made.release)
+    types = made.text.per_layer("layer_types", made.count) or (None,) * made.count
+    passed = tuple(window if kind == "chunked_attention" else None for kind in types)
+    return tuple(replace(layer, needs="chunk_lookback") for layer in general.uniform(made, passed))
+
+
+def step3_text(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Step 3: one KV head, whatever the config says."""
+    return general.uniform(made, (None,) * made.count, kv_heads=1)
+
+
 def cohere(made: Construction) -> tuple[LayerGeometry, ...]:
     """Command R and its successors; the first of them has no layer_types and so no windows."""
     extra = 1 if made.release.has(history.COHERE_WINDOW_PLUS_ONE) else 0
@@ -77,8 +95,9 @@ def laguna(made: Construction) -> tuple[LayerGeometry, ...]:
 
 
 def flint(made: Construction) -> tuple[LayerGeometry, ...]:
-    """Flint: windows by layer_types, sinks everywhere."""
-    return general.uniform(made, general.layer_windows(made), sinks=(True,) * made.count)
+    """Flint: windows by layer_types, sinks everywhere; its kernel writes the cache as FlashInfer would."""
+    built = general.uniform(made, general.layer_windows(made), sinks=(True,) * made.count)
+    return tuple(replace(layer, needs="flashinfer") for layer in built)
 
 
 def domyn_edge(made: Construction) -> tuple[LayerGeometry, ...]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 FIELDS: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {
     "AXK1": (("first_k_dense_replace", None, "0.25.1"),),
     "afmoe": (("score_func", "0.32.0", None),),
+    "exaone_moe": (("sliding_windows", "0.27.1", "0.31.0"),),
+    "rnj1": (("layer_types", None, None), ("query_pre_attn_scalar", None, None)),
 }
 """By module: fields that its layers read, which the Transformers class of the model type does not have by itself, and
 the releases in which that class reads the config."""

@@ -541,9 +541,13 @@ def alice(made: Construction) -> tuple[LayerGeometry, ...]:
 # --- short convolution and linear attention ---------------------------------------------------------------
 
 
+_OWN_WIDTH = frozenset({"colbert", "lfm2"})
+"""Modules whose short convolutions take their width from `conv_dim`."""
+
+
 def lfm2_state(made: Construction) -> State:
     """LFM2 as its class says it: LFM2-MoE and LFM2-VL by the model's width, LFM2 by a field of its own."""
-    return _convolution(made, own_width=made.entry.module == "lfm2" and not made.prefix)
+    return _convolution(made, own_width=made.entry.module in _OWN_WIDTH and not made.prefix)
 
 
 def _convolution(made: Construction, *, own_width: bool) -> State:
@@ -558,7 +562,7 @@ def _convolution(made: Construction, *, own_width: bool) -> State:
 
 def lfm2(made: Construction) -> tuple[LayerGeometry, ...]:
     """LFM2: short convolutions beside attention."""
-    state = _convolution(made, own_width=made.entry.module == "lfm2")
+    state = _convolution(made, own_width=made.entry.module in _OWN_WIDTH)
     if made.release.has(history.SHORT_CONVOLUTION_COUNTS_DRAFTS):
         state = replace(state, counts_drafts=True)
     name = "short_conv" if made.release.has(history.SHORT_CONVOLUTION_RENAMED) else "conv"
@@ -566,7 +570,7 @@ def lfm2(made: Construction) -> tuple[LayerGeometry, ...]:
         made,
         _types(made, "layer_types"),
         lambda index: attention_layer(made, index, head_size=_split_head(made)),
-        lambda index: state_layer(made, index, state, f"model.layers.{{i}}.{name}"),
+        lambda index: state_layer(made, index, state, made.recipe.layout.replace("self_attn.attn", name)),
         "layer_types",
     )
 
@@ -608,8 +612,10 @@ def bailing_v2_5(made: Construction) -> tuple[LayerGeometry, ...]:
     size = 1 if size is None else size
     state = linear_state(made)
     dimensions = latent.dimensions_of(made.text, sparse=False)
+    backend = "BAILING_LINEAR_ATTN" if made.release.has(history.BAILING_LINEAR_BACKEND) else None
+    name = "BailingMoELinearAttention"
     return tuple(
-        state_layer(made, index, state, "model.layers.{i}.self_attn", layer_class="BailingMoELinearAttention")
+        state_layer(made, index, state, "model.layers.{i}.self_attn", layer_class=name, backend=backend)
         if size > 0 and (index + 1) % size != 0
         else latent.row(made, index, dimensions)
         for index in range(made.count)

@@ -44,14 +44,14 @@ _INTERN = (Row("vision_config", None, ("intermediate_size",)),)
 _PERCEPTION = (Row("vision_config", "heads", ("width*mlp_ratio",)),)
 _WHISPER = (Row("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
 _MOON = (
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), until="0.27.1"),
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, since="0.28.0"),
+    Row("vision_config", "num_attention_heads", ("intermediate_size",), until="0.25.1"),
+    Row("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, since="0.26.0"),
 )
 
 
 def _qwen3_audio(place: str) -> tuple[Row, ...]:
     heads, sizes = "encoder_attention_heads", ("encoder_ffn_dim",)
-    return (Row(place, heads, sizes, until="0.29.0"), Row(place, heads, sizes, yields=True, since="0.30.0"))
+    return (Row(place, heads, sizes, until="0.28.0"), Row(place, heads, sizes, yields=True, since="0.29.0"))
 
 
 TOWERS: dict[str, tuple[Row, ...]] = {
@@ -64,7 +64,6 @@ TOWERS: dict[str, tuple[Row, ...]] = {
             "clip",
             "cohere2_vision",
             "colmodernvbert",
-            "colpali",
             "colultravbert",
             "cosmos3_edge",
             "eagle2_5_vl",
@@ -125,6 +124,7 @@ TOWERS: dict[str, tuple[Row, ...]] = {
     **dict.fromkeys(("jina_vl", "qwen2_vl"), (Row("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),)),
     **dict.fromkeys(("kimi_k25", "models.kimi_k3"), _MOON),
     **dict.fromkeys(("moss_transcribe_diarize", "ultravox", "voxtral"), _WHISPER),
+    "colpali": (*_USUAL, Row("vlm_config.vision_config", "num_attention_heads", ("intermediate_size",))),
     "dots_ocr": (Row("vision_config", "num_attention_heads", ("intermediate_size",)),),
     "ernie45_vl": (Row("vision_config", "num_heads", ("hidden_size*mlp_ratio",)),),
     "granite_speech": (Row("encoder_config", None, ("output_dim",)),),

@@ -16,7 +16,24 @@ BASE_MODEL = "model"
 """Attribute under which the backend keeps the Transformers base model."""
 NO_ATTENTION = "-"
 """In the table of Transformers classes: its layers do not go through the exchangeable attention interface."""
-WITHOUT_POSITIONS = ("Bart", "MBart", "MT5", "T5For", "T5Model", "UMT5")
+WITHOUT_POSITIONS = (
+    "Bart",
+    "BigBirdPegasus",
+    "Blenderbot",
+    "FSMT",
+    "LongT5",
+    "M2M100",
+    "MBart",
+    "MT5",
+    "Marian",
+    "NllbMoe",
+    "PLBart",
+    "Pegasus",
+    "Speech2Text",
+    "T5For",
+    "T5Model",
+    "UMT5",
+)
 """How the names of encoder-decoder classes begin whose decoder takes no positions, which the backend must hand it."""
 UNKNOWN = "?"
 """In the same table: the module path is not known."""

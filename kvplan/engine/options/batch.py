@@ -6,6 +6,7 @@ Sources: `engine/arg_utils.py`, `config/scheduler.py`.
 from __future__ import annotations
 
 from kvplan.engine.checks import bounds
+from kvplan.engine.models.by_name import FEW_SEQUENCES, MANY_SEQUENCES
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
@@ -61,6 +62,8 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     _check_threshold(launch, geometry, max_model_len)
+    if seqs >= MANY_SEQUENCES:
+        seqs = FEW_SEQUENCES.get(geometry.architecture, seqs)
     return tokens, seqs
 
 

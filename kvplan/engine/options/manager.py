@@ -24,8 +24,9 @@ def prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
         return False
     if asked is not None:
         return bool(asked)
+    generates_from_states = geometry.is_hybrid and geometry.runner_type == "generate"
     return geometry.shares_prefixes and (
-        not geometry.is_hybrid or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
+        not generates_from_states or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )
 
 

@@ -40,7 +40,7 @@ RULE = Rule(
         "result. Such reports carry this note.\n\n"
         "`kvplan models` lists what is covered."
     ),
-    bad=Example(version="0.33.0", command="vllm serve internlm/internlm2-7b"),
+    bad=Example(version="0.33.0", command="vllm serve microsoft/Phi-3.5-vision-instruct --trust-remote-code"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B"),
     check=check,
 )

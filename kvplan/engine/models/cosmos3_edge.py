@@ -1,0 +1,24 @@
+"""Cosmos 3 Edge: a dense decoder that vLLM builds as a Nemotron-H of attention and feed-forward layers in turn."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.engine.models import general
+
+if TYPE_CHECKING:
+    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.geometry import LayerGeometry
+
+LAYERS_OF_ONE = 2
+"""Layers of Nemotron-H that one decoder layer becomes: its attention, and its feed-forward layer."""
+
+
+def cosmos3_edge(made: Construction) -> tuple[LayerGeometry, ...]:
+    """The attention layers, under every second number."""
+    return tuple(
+        replace(layer, name=made.name(number), index=number)
+        for layer in general.layers(made)
+        for number in (LAYERS_OF_ONE * layer.index,)
+    )
