@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kvplan import api
+from kvplan import Plan, api
 from kvplan.cli import main
 from kvplan.errors import InputError
 
@@ -42,7 +42,7 @@ def _speculator(folder: Path, kind: str = "eagle3", verifier: object = "Qwen/Qwe
     return str(folder)
 
 
-def _planned(model: str, release: str = "0.33.0", *words: str) -> api.Plan:
+def _planned(model: str, release: str = "0.33.0", *words: str) -> Plan:
     return api.plan(["vllm", "serve", model, *words], vllm_version=release, available_kv_memory="60GiB")
 
 
