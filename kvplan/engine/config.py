@@ -159,6 +159,7 @@ def validate(
         cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
         steps.append(_length_step(max_model_len, cause, "--speculative-config"))
     ranks.check_microbatches(launch)
+    attention.check_host_rows(launch, indexes=checkpoint.config.get("index_topk") is not None)
     concurrent = runner.concurrent_batches(asynchronous, version, pipeline)
     steps.append(_concurrency_step(concurrent, asynchronous, version, pipeline))
 

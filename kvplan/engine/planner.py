@@ -38,7 +38,7 @@ from kvplan.engine.grouping import CacheGroup, Grouping
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.options import connectors
+from kvplan.engine.options import attention, connectors
 from kvplan.engine.spec_building import build_specs
 from kvplan.engine.specs import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.speculation.settle import settle
@@ -206,6 +206,7 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             model_impl=launch.get("model_impl") or "auto",
             mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
             pooler=pooler if isinstance(pooler, Mapping) else None,
+            indexer_dtype=attention.indexer_dtype(launch),
         )
     except Refused as refused:
         raise stop(
@@ -268,9 +269,24 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
 
 def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
     """The layout that the KV connector asks for, where it is settled with the specs."""
-    if not config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL) and config.model_runner == "V1":
-        return None
-    return connectors.preferred_layout(launch, Stage.SPECS, use_mla=config.use_mla)
+    if config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL):
+        return connectors.preferred_layout(launch, Stage.SPECS, use_mla=config.use_mla)
+    if config.model_runner == "V2":
+        _check_layout(launch, config, Stage.SPECS)
+    return None
+
+
+def _check_layout(launch: Launch, config: EngineConfig, stage: Stage) -> None:
+    """What older releases find out about the order of the cache when a backend asks for it."""
+    wish = config.cache_layout_wish
+    if wish and wish not in ("NHD", "HND"):
+        raise stop(
+            stage,
+            "cache_layout",
+            f"Invalid value '{wish}' for VLLM_KV_CACHE_LAYOUT. Valid options: ['NHD', 'HND'].",
+            facts={"requested": wish},
+        )
+    connectors.preferred_layout(launch, stage, use_mla=config.use_mla)
 
 
 def _check_stages(names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig) -> None:
@@ -321,7 +337,7 @@ def _size_and_view(
     checked: set[tuple[object, ...]] = set()
     try:
         if progress.layout is None:
-            connectors.preferred_layout(launch, Stage.KV_CACHE_VIEW, use_mla=config.use_mla)
+            _check_layout(launch, config, Stage.KV_CACHE_VIEW)
         for groups in workers:
             for position, group in enumerate(groups):
                 kernel = views.kernel_block_size(group, by_name, config.release, progress.layout)

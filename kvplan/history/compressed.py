@@ -203,3 +203,16 @@ POOL_IS_SLOTS_BY_PAGE = Behaviour(
     reference="vllm#44454",
     where="v1/core/kv_cache_utils.py",
 )
+INDEXER_ROWS_CHOSEN = Behaviour(
+    "INDEXER_ROWS_CHOSEN",
+    "DeepSeek-V4's indexers keep their keys as --attention-config asks: fp8, or mxfp4 in half the bytes; other values "
+    "are refused",
+    since="0.30.0",
+    where="v1/attention/backends/mla/indexer.py",
+)
+ROWS_IN_HOST_MEMORY = Behaviour(
+    "ROWS_IN_HOST_MEMORY",
+    "HiSparse (hisparse_config, HiSparseConnector) keeps rows of sparse attention in host memory",
+    since="0.30.0",
+    where="config/vllm.py",
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -591,3 +592,57 @@ def test_mtp_of_deepseek_v4_keeps_a_window_only(release: str) -> None:
     assert found.ok
     drafts = [each for each in found.layers if each.role is Role.DRAFT]
     assert [(each.name, each.page_bytes) for each in drafts] == [("model.layers.43.attn.swa_cache", 37_440)]
+
+
+def _indexers(plan: Plan) -> list[LayerPlan]:
+    return [layer for layer in plan.layers if layer.name.endswith("indexer.k_cache")]
+
+
+@pytest.mark.parametrize(
+    ("version", "dtype", "head_size", "page"),
+    [
+        # 64 rows of 132 bytes, 8,448, padded to a multiple of 576; as mxfp4 64 of 68, 4,352, padded likewise.
+        ("0.33.0", "fp8", 132, 8_640),
+        ("0.33.0", "mxfp4", 68, 4_608),
+        ("0.30.0", "mxfp4", 68, 4_608),
+    ],
+)
+def test_indexers_keep_keys_as_asked(version: str, dtype: str, head_size: int, page: int) -> None:
+    found = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", version, {"indexer_kv_dtype": dtype})
+    assert {(layer.head_size, layer.spec_page_bytes) for layer in _indexers(found)} == {(head_size, page)}
+
+
+def test_indexers_refuse_other_dtypes() -> None:
+    error = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", "0.33.0", {"indexer_kv_dtype": "bf16"}).error
+    assert error is not None
+    assert (error.stage, error.type) == ("layers", "ValueError")
+    assert "indexer_kv_dtype='bf16' is not supported" in error.message
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "stage", "text"),
+    [
+        ("meta-llama/Llama-3.1-8B", (), "options", "only supported for DSA models with index_topk"),
+        ("deepseek-ai/DeepSeek-V3.2", ("-pp", "2"), "options", "does not support pipeline parallelism"),
+        ("deepseek-ai/DeepSeek-V3.2", ("-tp", "8", "-dcp", "8"), "options", "does not support decode context"),
+        ("deepseek-ai/DeepSeek-V3.2", ("--no-scheduler-reserve-full-isl",), "options", "requires --scheduler-reserve"),
+        ("deepseek-ai/DeepSeek-V3.2", (), "layers", "host memory, which kvplan does not plan"),
+    ],
+)
+def test_rows_in_host_memory_are_refused_or_not_planned(
+    model: str, flags: tuple[str, ...], stage: str, text: str
+) -> None:
+    error = planned_as_asked(model, "0.33.0", {"hisparse_config": {}}, *flags).error
+    assert error is not None
+    assert error.stage == stage
+    assert text in error.message
+
+
+def planned_as_asked(model: str, version: str, attention: dict[str, object], *flags: str) -> Plan:
+    launch = from_command(
+        ["vllm", "serve", model, "--max-model-len", "8192", "--attention-config", json.dumps(attention), *flags],
+        release=resolve(version),
+        hardware=parse_gpu("b200"),
+        available_kv_memory=60 << 30,
+    )
+    return plan(load(model), launch)

@@ -119,6 +119,13 @@ def test_refused_connectors(flags: tuple[str, ...], version: str, stage: str, te
     assert text in found[2]
 
 
+def test_older_releases_know_two_orders_of_the_cache() -> None:
+    stage, _, message = refusal(LLAMA, version="0.20.2", VLLM_KV_CACHE_LAYOUT="BLHNC")
+    assert (stage, message[:23]) == ("kv_cache_view", "Invalid value 'BLHNC' f")
+    assert planned(LLAMA, version="0.20.2", VLLM_KV_CACHE_LAYOUT="HND").error is None
+    assert planned(LLAMA, version="0.29.0", VLLM_KV_CACHE_LAYOUT="BLHNC").error is None
+
+
 def test_a_class_of_another_module_asks_for_nothing() -> None:
     settings = planned(GEMMA, *connector("Own", kv_connector_module_path="my.module")).settings
     assert settings is not None

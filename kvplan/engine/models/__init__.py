@@ -47,11 +47,13 @@ def build(
     mla_disabled: bool = False,
     prefix: str = "",
     pooler: Mapping[str, Any] | None = None,
+    indexer_dtype: str = "auto",
 ) -> ModelGeometry:
     """The layers and model-level numbers of `checkpoint` in `release`.
 
     `runner`, `convert` and `model_impl` are the options of those names, `mla_disabled` the environment's
-    VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree, `pooler` what `--pooler-config` says.
+    VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree, `pooler` what `--pooler-config` says,
+    `indexer_dtype` what `--attention-config` asks of the indexers' key caches.
     Raises Refused where vLLM itself stops on the model, Unplaceable where kvplan cannot say which caches it has,
     InputError where the config lacks what its class reads.
     """
@@ -83,6 +85,7 @@ def build(
         numbers=found,
         use_mla=use_mla,
         prefix=prefix,
+        indexer_dtype=indexer_dtype,
     )
     innermost = _innermost(made)
     needed.check(innermost)

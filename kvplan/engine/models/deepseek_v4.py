@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
-from kvplan.engine.models.latent import indexer_row_bytes
+from kvplan.engine.models.latent import chosen_indexer_row_bytes
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
@@ -231,7 +231,7 @@ def _state(made: Construction, index: int, ratio: int, width: int, place: str) -
 
 
 def _indexer(made: Construction, index: int, ratio: int) -> tuple[LayerGeometry, ...]:
-    """The indexer's key rows (one byte an element, one float32 scale for 128) and its compressor state."""
+    """The indexer's key rows and its compressor state."""
     width = made.text.positive("index_head_dim")
     place = f"{made.name(index)}.indexer"
     plain = 512 if made.release.has(history.V4_PLAIN_PAGES_ALIGNED) else PACKED_ALIGNMENT
@@ -242,7 +242,7 @@ def _indexer(made: Construction, index: int, ratio: int) -> tuple[LayerGeometry,
         role=Role.INDEXER,
         layer_class="DeepseekV4IndexerCache",
         num_kv_heads=1,
-        head_size=indexer_row_bytes(width),
+        head_size=chosen_indexer_row_bytes(made, width),
         own_backend="DEEPSEEK_V4_INDEXER",
         own=OwnCache(
             form=Form.LATENT,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import deepseek_v4
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots
-from kvplan.engine.models.latent import indexer_row_bytes
+from kvplan.engine.models.latent import chosen_indexer_row_bytes
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
@@ -207,7 +207,7 @@ def _indexer(made: Construction, index: int, ratio: int) -> LayerGeometry:
         layer_class="DeepseekV4IndexerCache",
         num_heads=made.numbers.num_heads,
         num_kv_heads=1,
-        head_size=indexer_row_bytes(width),
+        head_size=chosen_indexer_row_bytes(made, width),
         own_backend="DEEPSEEK_V41_INDEXER",
         own=OwnCache(
             form=Form.LATENT,

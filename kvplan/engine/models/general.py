@@ -36,6 +36,8 @@ class Construction:
     use_mla: bool
     prefix: str = ""
     """Where the class hangs in the module tree, empty at the top."""
+    indexer_dtype: str = "auto"
+    """What --attention-config asks of the indexers' key caches."""
 
     @property
     def count(self) -> int:

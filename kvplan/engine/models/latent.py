@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
 from kvplan.engine.models.refusals import Refused
+from kvplan.history import compressed
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -163,6 +164,24 @@ def row(
 def indexer_row_bytes(width: int) -> int:
     """Bytes of an indexer's key row: one an element, and a float32 scale for 128 of them: 128 elements take 132."""
     return width + width // _INDEXER_SCALE_BLOCK * 4
+
+
+def chosen_indexer_row_bytes(made: Construction, width: int) -> int:
+    """Bytes of a key row of DeepSeek-V4's indexers, in the dtype that the launch asks for.
+
+    As mxfp4, two elements share a byte and 32 a scale byte: 128 elements take 68. Raises Refused for another dtype.
+    """
+    if not made.release.has(compressed.INDEXER_ROWS_CHOSEN) or made.indexer_dtype in ("auto", "fp8"):
+        return indexer_row_bytes(width)
+    if made.indexer_dtype != "mxfp4":
+        raise Refused(
+            made.architecture,
+            f"indexer_kv_dtype={made.indexer_dtype!r} is not supported by the DeepSeek sparse indexer (expected one of "
+            "('fp8', 'mxfp4')).",
+            "ValueError",
+            "layers",
+        )
+    return width // 2 + width // 32
 
 
 def indexer(made: Construction, index: int) -> LayerGeometry:

@@ -10,8 +10,10 @@ from typing import Any
 
 from kvplan.engine import boundary
 from kvplan.engine.checks import backend_names
+from kvplan.engine.options import connectors
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.history import compressed as history
 from kvplan.launch.values import Launch
 
 
@@ -34,6 +36,41 @@ def flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
     """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
     asked: int | None = _nested(launch, "flash_attn_version")
     return boundary.FLASH_ATTENTION if boundary.applies(cache_dtype) else asked
+
+
+def indexer_dtype(launch: Launch) -> str:
+    """What the launch asks of the key caches of sparse attention's indexers."""
+    return str(_nested(launch, "indexer_kv_dtype") or "auto")
+
+
+def check_host_rows(launch: Launch, *, indexes: bool) -> None:
+    """Refuse HiSparse, rows of sparse attention kept in host memory, where vLLM does, and stop where kvplan must.
+
+    `indexes` says whether the model chooses rows with an indexer. Raises StartupStops.
+    """
+    asked = _nested(launch, "hisparse_config") is not None or connectors.uses(launch, "HiSparseConnector")
+    if not asked or not launch.release.has(history.ROWS_IN_HOST_MEMORY):
+        return
+    reserves = launch.get("scheduler_reserve_full_isl")
+    message = None
+    if (launch.get("pipeline_parallel_size") or 1) > 1:
+        message = "HiSparse does not support pipeline parallelism."
+    elif (launch.get("decode_context_parallel_size") or 1) > 1:
+        message = "HiSparse does not support decode context parallelism."
+    elif reserves is False:
+        message = "HiSparse requires --scheduler-reserve-full-isl; remove --no-scheduler-reserve-full-isl."
+    elif not indexes:
+        message = "HiSparse is only supported for DSA models with index_topk."
+    facts = {"option": "--attention-config", "value": "hisparse_config"}
+    if message is not None:
+        raise stop(Stage.OPTIONS, "invalid_value", message, exception="ValidationError", facts=facts)
+    raise stop(
+        Stage.LAYERS,
+        "unplaceable_architecture",
+        "HiSparse keeps part of the cache in host memory, which kvplan does not plan",
+        exception="NotEmulated",
+        facts={"why": "HiSparse keeps part of the cache in host memory"},
+    )
 
 
 def _nested(launch: Launch, key: str) -> Any:
