@@ -145,3 +145,9 @@ LONG_PREFILL_FITS_MODEL = Behaviour(
     since="0.27.1",
     where="config/scheduler.py",
 )
+V2_RUNNER_FOR_MODELS = Behaviour(
+    "V2_RUNNER_FOR_MODELS",
+    "models decide which runner they get, and may fall back to V1; before, only VLLM_USE_V2_MODEL_RUNNER did",
+    since="0.22.1",
+    where="config/vllm.py",
+)

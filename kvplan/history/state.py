@@ -297,3 +297,10 @@ BAILING_LINEAR_BACKEND = Behaviour(
     since="0.25.1",
     where="v1/attention/backends/linear_attn.py",
 )
+SECOND_RUNNER_LACKS_LAST_STATES = Behaviour(
+    "SECOND_RUNNER_LACKS_LAST_STATES",
+    "the V2 runner has no mamba cache mode align; before, no states at all",
+    since="0.23.0",
+    until="0.24.0",
+    where="config/vllm.py",
+)

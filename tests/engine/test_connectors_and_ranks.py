@@ -244,6 +244,8 @@ def test_the_second_runner_cannot_be_forced_on_what_it_lacks() -> None:
     flags, version = ("--kv-sharing-fast-prefill",), "0.28.0"
     stage, _, message = refusal(LLAMA, *flags, version=version, VLLM_USE_V2_MODEL_RUNNER="1")
     assert (stage, message) == ("options", "Model Runner V2 does not yet support: KV sharing fast prefill")
+    states = refusal(NEXT, "-tp", "4", version="0.20.2", VLLM_USE_V2_MODEL_RUNNER="1")
+    assert states[2] == "VLLM_USE_V2_MODEL_RUNNER does not yet support: hybrid/mamba models"
     forced = refusal(LLAMA, "-pcp", "2", version="0.27.1")
     assert forced[2] == "Model Runner V2 does not yet support: prefill context parallelism"
 

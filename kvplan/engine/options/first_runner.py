@@ -14,8 +14,9 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
-from kvplan.history import state
+from kvplan.history import capacity, state
 from kvplan.launch.values import Launch
+from kvplan.releases import Release
 
 _STOCK_COMPILE = (1, "1", "STOCK_TORCH_COMPILE", "stock_torch_compile")
 
@@ -26,7 +27,7 @@ class Lack:
 
     name: str
     asked: Callable[[Launch, ModelGeometry], bool]
-    since: str = "0.22.1"
+    since: str = "0.20.2"
     until: str | None = None
 
 
@@ -37,18 +38,21 @@ def lacking(launch: Launch, geometry: ModelGeometry, state_mode: str) -> tuple[s
     """
     release = launch.release
     found = [lack.name for lack in _LACKS if release.within(lack.since, lack.until) and lack.asked(launch, geometry)]
+    if state_mode == "align" and geometry.has_inner_state and release.has(state.SECOND_RUNNER_LACKS_LAST_STATES):
+        found.append("hybrid/mamba models with align cache mode")
     if state_mode == "all" and release.has(state.SECOND_RUNNER_LACKS_EVERY_STATE):
         found.append("mamba cache mode 'all'")
     return tuple(found)
 
 
-def check(lacking: tuple[str, ...]) -> None:
+def check(lacking: tuple[str, ...], release: Release) -> None:
     """Raises StartupStops where the V2 runner has to work and lacks something."""
     if lacking:
+        name = "Model Runner V2" if release.has(capacity.V2_RUNNER_FOR_MODELS) else "VLLM_USE_V2_MODEL_RUNNER"
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
-            f"Model Runner V2 does not yet support: {', '.join(lacking)}",
+            f"{name} does not yet support: {', '.join(lacking)}",
             exception="ValidationError",
             facts={"lacking": lacking},
         )
@@ -110,18 +114,19 @@ def _microbatches_with_more(launch: Launch, geometry: ModelGeometry) -> bool:
 
 
 _LACKS = (
+    Lack("hybrid/mamba models", lambda _, geometry: geometry.has_inner_state, until="0.22.1"),
     Lack("prefill context parallelism", _prefill_ranks, until="0.25.1"),
     Lack("prefill context parallelism", _prefill_ranks_without_mla, since="0.26.0", until="0.28.0"),
-    Lack("stock torch.compile", _stock_compile, until="0.31.0"),
-    Lack("sequence parallelism", _sequence_parallel, until="0.31.0"),
+    Lack("stock torch.compile", _stock_compile, since="0.22.1", until="0.31.0"),
+    Lack("sequence parallelism", _sequence_parallel, since="0.22.1", until="0.31.0"),
     Lack("pipeline parallelism with external_launcher", _external_stages, since="0.24.0"),
     Lack("dual batch overlap", _set("enable_dbo"), until="0.29.0"),
     Lack("dual batch overlap with other features", _microbatches_with_more, since="0.30.0"),
     Lack("elastic expert parallelism", _set("enable_elastic_ep"), since="0.24.0", until="0.31.0"),
     Lack("routed experts capture", _set("enable_return_routed_experts"), until="0.27.1"),
     Lack("custom logits processors", _set("logits_processors"), until="0.30.0"),
-    Lack("prompt embeds", _set("enable_prompt_embeds"), until="0.28.0"),
-    Lack("logprobs mode", _logits, until="0.25.1"),
+    Lack("prompt embeds", _set("enable_prompt_embeds"), since="0.22.1", until="0.28.0"),
+    Lack("logprobs mode", _logits, since="0.22.1", until="0.25.1"),
     Lack("KV sharing fast prefill", _set("kv_sharing_fast_prefill"), until="0.29.0"),
     Lack("EC transfer", _set("ec_transfer_config"), until="0.27.1"),
 )

@@ -45,14 +45,14 @@ def model_runner(
     if wish is not None:
         if wish.strip().lower() not in ("1", "true"):
             return "V1"
-        first_runner.check(lacking)
+        first_runner.check(lacking, release)
         return "V2"
     if running.forces_v2(speculation, release):
         return "V2"
     if running.keeps_v1(speculation, release, pipeline):
         return "V1"
     if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
-        first_runner.check(lacking)
+        first_runner.check(lacking, release)
         return "V2"
     if lacking:
         return "V1"
