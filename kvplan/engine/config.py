@@ -208,6 +208,21 @@ def validate(
     )
 
 
+def check_options(checkpoint: Checkpoint, launch: Launch) -> None:
+    """Check what can be checked of the options before the model's layers are known. Raises StartupStops."""
+    cache.requested_dtype(launch)
+    bounds.check(launch, bounds.MODEL_BOUNDS)
+    length, _ = lengths.max_model_len(checkpoint, launch)
+    quantisation.verify(checkpoint, launch)
+    bounds.check_length(launch, length)
+    batch.check_features(launch)
+    connectors.check(launch)
+    bounds.check(launch, bounds.ENGINE_BOUNDS)
+    ranks.check_parallel(launch)
+    context_parallel.sizes(launch)
+    bounds.check(launch, bounds.SCHEDULER_BOUNDS)
+
+
 def _length_step(length: int, cause: str, option: str) -> Step:
     return Step(Stage.OPTIONS, "model.max_model_len", str(length), cause, option=option)
 

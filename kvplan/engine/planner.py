@@ -32,7 +32,7 @@ from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.built import Built, BuiltLayer
 from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
-from kvplan.engine.config import EngineConfig, validate
+from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.grouping import CacheGroup, Grouping
 from kvplan.engine.models import build as build_model
@@ -196,6 +196,16 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
 
 
 def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+    """The model, unless vLLM refuses it; what it refuses of the options comes before a model that cannot be built."""
+    try:
+        return _model(checkpoint, launch)
+    except StartupStops as stopped:
+        if stopped.error.stage is not Stage.OPTIONS:
+            check_options(checkpoint, launch)
+        raise
+
+
+def _model(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
     pooler = launch.get("pooler_config")
     try:
         return build_model(
@@ -271,7 +281,7 @@ def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
     """The layout that the KV connector asks for, where it is settled with the specs."""
     if config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL):
         return connectors.preferred_layout(launch, Stage.SPECS, use_mla=config.use_mla)
-    if config.model_runner == "V2":
+    if config.model_runner == "V2" or config.release.has(backend_history.LAYOUT_ASKED_WITH_SPECS):
         _check_layout(launch, config, Stage.SPECS)
     return None
 

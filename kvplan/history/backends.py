@@ -434,3 +434,9 @@ FLASHMLA_NAMES_BLACKWELL_DC = Behaviour(
     since="0.24.0",
     where="vllm/v1/attention/backends/mla/flashmla_sparse.py",
 )
+LAYOUT_ASKED_WITH_SPECS = Behaviour(
+    "LAYOUT_ASKED_WITH_SPECS",
+    "the order of the cache is first asked for with the specs; before, on the V1 runner, once the cache is allocated",
+    since="0.25.1",
+    where="v1/worker/gpu_model_runner.py",
+)

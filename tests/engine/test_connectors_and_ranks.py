@@ -111,6 +111,7 @@ def test_connectors_order_the_cache(model: str, flags: tuple[str, ...], layout: 
         (holding("NixlConnector", "ExampleHiddenStatesConnector"), "0.33.0", "specs", "found 2 different layouts"),
         (connector("MultiConnector"), "0.33.0", "specs", ""),
         (connector("MultiConnector"), "0.24.0", "kv_cache_view", ""),
+        (connector("MultiConnector"), "0.28.0", "specs", ""),
     ],
 )
 def test_refused_connectors(flags: tuple[str, ...], version: str, stage: str, text: str) -> None:
@@ -262,7 +263,8 @@ def test_a_stage_without_layers_has_no_pool(version: str, exception: str) -> Non
     [
         (("--max-num-partial-prefills", "2"), "0.26.0", "Concurrent Partial Prefill is not supported"),
         (("--long-prefill-token-threshold", "200000"), "0.33.0", "cannot be greater than the max_model_len (131072)"),
-        (("-q", "torchao"), "0.33.0", "missing 1 required positional argument: 'torchao_config'"),
+        (("-q", "torchao"), "0.33.0", "TorchAOConfig.__init__() missing required positional arguments"),
+        (("-q", "compressed-tensors"), "0.20.2", "CompressedTensorsConfig.__init__() missing"),
         (("--attention-backend", "auto"), "0.17.1", "Unknown attention backend: 'AUTO'"),
         (("--use-replayssm",), "0.33.0", "not supported for architecture 'LlamaForCausalLM'"),
     ],
@@ -304,3 +306,12 @@ def test_only_qwen4_spreads_hidden_states() -> None:
     stage, _, message = refusal(LLAMA, "-tp", "2", "--enable-hc-sp")
     assert (stage, message) == ("parallel", "--enable-hc-sp is not supported for this model")
     assert planned(LLAMA, "--enable-hc-sp").error is None
+
+
+def test_options_are_refused_before_a_model_that_cannot_be_built() -> None:
+    """DeepSeek-V4's indexer takes no bfloat16 keys; vLLM has read a context of 99 million tokens before that."""
+    broken = ("--attention-config", '{"indexer_kv_dtype": "bf16"}')
+    assert refusal("deepseek-ai/DeepSeek-V4-Flash", *broken)[0] == "layers"
+    stage, _, message = refusal("deepseek-ai/DeepSeek-V4-Flash", *broken, "--max-model-len", "99000000")
+    assert stage == "options"
+    assert "is greater than the derived max_model_len" in message

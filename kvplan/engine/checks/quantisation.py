@@ -18,6 +18,9 @@ from kvplan.releases import Release
 
 OPTION = "--quantization"
 
+_NEEDS_SECTION = {"torchao": "TorchAOConfig", "compressed-tensors": "CompressedTensorsConfig", "quark": "QuarkConfig"}
+"""Methods whose config classes are made of the checkpoint's section only: without one they fail to be made."""
+
 
 def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
     """The quantisation method of the run, None for unquantised weights. Raises StartupStops where vLLM refuses it."""
@@ -73,11 +76,11 @@ def check_support(
     method = None if method_name is None else lookup(method_name, release)
     if method is None:
         return
-    if checkpoint.quantization is None and method.name == "torchao":
+    if checkpoint.quantization is None and method.name in _NEEDS_SECTION:
         raise stop(
             Stage.OPTIONS,
             "quantization_file_missing",
-            "TorchAOConfig.__init__() missing 1 required positional argument: 'torchao_config'",
+            f"{_NEEDS_SECTION[method.name]}.__init__() missing required positional arguments",
             exception="TypeError",
             facts={"option": OPTION, "method": method.name, "files": method.files},
         )
