@@ -199,3 +199,12 @@ def test_nvfp4_beside_skipped_layers() -> None:
     later = planned(LLAMA, options, "0.25.1", "b200")
     assert later.ok
     assert {layer.block_size for layer in later.layers} == {64}
+
+
+@pytest.mark.parametrize("release", ["0.20.2", "0.26.0", "0.33.0"])
+def test_chunked_boundary_layers_are_built_with_turboquant(release: str) -> None:
+    """Llama 4's chunked layers choose a backend for the launch's dtype; at the boundary it is given another."""
+    found = planned("meta-llama/Llama-4-Scout-17B-16E-Instruct", "--kv-cache-dtype turboquant_k8v4 -tp 8", release)
+    assert found.error is not None
+    assert (found.error.stage, found.error.type) == (Stage.BACKEND, "ValueError")
+    assert found.error.message.startswith("Unknown TurboQuant cache dtype: 'auto'.")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -72,6 +73,9 @@ def _refusal(
             return message.replace("{backend}", backend), exception
     if backend in _TRITON:
         return _triton(backend, cache_dtype, quantised, hardware, release)
+    if backend == "TURBOQUANT" and cache_dtype not in TURBOQUANT_BITS:
+        presets = ", ".join(TURBOQUANT_BITS)
+        return f"Unknown TurboQuant cache dtype: {cache_dtype!r}. Valid presets: {presets}", "ValueError"
     if backend == "FLEX_ATTENTION":
         return _flex(layer, query, quantised)
     if backend in ("FLASH_ATTN", "FLASH_ATTN_DIFFKV") and quantised:
