@@ -212,3 +212,18 @@ def test_block_size_overruled(launched: Any) -> None:
 def test_plain_launch_is_quiet(launched: Any) -> None:
     found = run(launched("vllm serve meta-llama/Llama-3.1-8B"))
     assert {finding.rule for finding in found} <= {"KV901"}
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "fix"),
+    [
+        ("0.33.0", "LMCacheConnectorV1 does not work with the hybrid KV cache manager in vLLM 0.33.0", "NixlConnector"),
+        ("0.18.1", "vLLM 0.18.1 switches the hybrid KV cache manager off for every KV connector", "later release"),
+    ],
+)
+def test_what_switches_the_hybrid_manager_off(launched: Any, version: str, said: str, fix: str) -> None:
+    transfer = '\'{"kv_connector": "LMCacheConnectorV1", "kv_role": "kv_both"}\''
+    command = f"vllm serve google/gemma-3-27b-it --max-model-len 8192 --kv-transfer-config {transfer}"
+    finding = _one(launched(command, version), "KV505")
+    assert finding.message.startswith(said)
+    assert fix in (finding.fix or "")

@@ -72,10 +72,9 @@ _CONNECTORS = (
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What a launch says about its connector: the name, the role, and where the class comes from."""
+    """What a launch says about its connector: the name, and where the class comes from."""
 
     name: str | None
-    role: str | None
     module: str | None
     children: tuple[Transfer, ...] | None
     """The connectors that a MultiConnector holds; None where it names none."""
@@ -102,7 +101,7 @@ def transfer(launch: Launch) -> Transfer | None:
     if given.value(launch, "kv_offloading_size") is None:
         return told
     module = None if told is None else told.module
-    return Transfer(_offloader(launch), "kv_both", module, None)
+    return Transfer(_offloader(launch), module, None)
 
 
 def transfer_before_offloading(launch: Launch) -> Transfer | None:
@@ -192,6 +191,14 @@ def _lookup(asked: Transfer, release: Release) -> Connector | None:
     raise _refused(f"Unsupported connector type: {asked.name}", asked.name, known=known(release))
 
 
+def working_with_hybrid(release: Release) -> tuple[str, ...]:
+    """The connectors that leave the hybrid manager on by themselves; none where any connector switches it off."""
+    if release.has(history.CONNECTOR_DISABLES_HYBRID_MANAGER):
+        return ()
+    known_here = (one for one in _CONNECTORS if release.within(one.since, one.until) and one.name != _MULTI)
+    return tuple(one.name for one in known_here if one.works_with_hybrid(release))
+
+
 def known(release: Release) -> tuple[str, ...]:
     """The connector names that `release` has registered."""
     return tuple(one.name for one in _CONNECTORS if release.within(one.since, one.until))
@@ -213,7 +220,6 @@ def _read(config: Mapping[str, Any]) -> Transfer:
     children = tuple(_children(listed)) if isinstance(listed, list) else None
     return Transfer(
         name=_text(config.get("kv_connector")),
-        role=_text(config.get("kv_role")),
         module=_text(config.get("kv_connector_module_path")),
         children=children,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.options import connectors
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import errors, said
@@ -35,7 +36,9 @@ def check(plan: Plan) -> Iterator[Finding]:
         return
     windows = sorted({layer.sliding_window for layer in sliding if layer.sliding_window})
     given = plan.launch.get("disable_hybrid_kv_cache_manager")
-    cause = f"{FLAG} is given" if given else "this launch switches the hybrid KV cache manager off"
+    cause, fix = f"{FLAG} is given", f"drop {FLAG}"
+    if not given:
+        cause, fix = _switched_off(plan)
     yield Finding(
         rule=CODE,
         severity=Severity.WARNING,
@@ -46,7 +49,28 @@ def check(plan: Plan) -> Iterator[Finding]:
         ),
         layers=tuple(sorted({layer.index for layer in sliding})),
         options=(FLAG,),
-        fix=f"drop {FLAG}" if given else "drop --kv-transfer-config or --kv-events-config, or use a later release",
+        fix=fix,
+    )
+
+
+def _switched_off(plan: Plan) -> tuple[str, str]:
+    """What switches the manager off though nobody asked for it, and what to do about it."""
+    connector = connectors.transfer(plan.launch)
+    if connector is None:
+        return (
+            "this launch switches the hybrid KV cache manager off",
+            "drop --kv-events-config, or use a later release",
+        )
+    name = connector.name or "the KV connector"
+    able = connectors.working_with_hybrid(plan.release)
+    if not able:
+        return (
+            f"{words.release_name(plan)} switches the hybrid KV cache manager off for every KV connector",
+            "use a later release, or --no-disable-hybrid-kv-cache-manager with a connector that works with it",
+        )
+    return (
+        f"{name} does not work with the hybrid KV cache manager in {words.release_name(plan)}, which is off",
+        f"take a connector that does: {', '.join(able)}",
     )
 
 
