@@ -46,6 +46,11 @@ class SlidingWindowMLASpec(SlidingWindowSpec):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HiddenStateCacheSpec(MLAAttentionSpec):
+    """Hidden states of some of the target's layers, side by side: a row of them for every token."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CircularBufferSpec(AttentionSpec):
     """One block a request, whose `block_size` slots are overwritten in turn."""
 

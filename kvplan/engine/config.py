@@ -136,6 +136,7 @@ def validate(
 
     batched, seqs = batch.sizes(launch, geometry, max_model_len)
     bounds.check(launch, bounds.SCHEDULER_BOUNDS)
+    running.check_adaptive(speculation, launch, pipeline)
     running.check_batch(speculation, release, batched, seqs)
     steps.append(_batch_step(batched, batch.cause(launch)))
 

@@ -6,12 +6,18 @@ own members. Source: v1/core/kv_cache_utils.py, since 0.33.0 v1/core/kv_cache_pl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.compressed_groups import cheapest_divisor, latent_groups
-from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.compressed_specs import (
+    CircularBufferSpec,
+    HiddenStateCacheSpec,
+    SlidingWindowMLASpec,
+    promote_latent,
+)
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
@@ -28,7 +34,7 @@ from kvplan.engine.specs import (
 )
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
-from kvplan.history import blocks, capacity, compressed, packed, state
+from kvplan.history import blocks, capacity, compressed, packed, speculation, state
 from kvplan.releases import Release
 
 Specs = Mapping[str, LayerSpec]
@@ -137,6 +143,15 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping((_plain(specs, list(specs)),), (*steps, _step("one group: every layer has the same spec")))
     if same_type(listed):
         return Grouping((_uniform(specs),), (*steps, _step("one group: every layer needs the same token slots")))
+    hidden = {name: spec for name, spec in specs.items() if isinstance(spec, HiddenStateCacheSpec)}
+    if hidden:
+        specs = {name: spec for name, spec in specs.items() if name not in hidden}
+        return _with_hidden_states(_several(specs, release, layout, steps), hidden, release)
+    return _several(specs, release, layout, steps)
+
+
+def _several(specs: Specs, release: Release, layout: str | None, steps: list[Step]) -> Grouping:
+    """The groups of layers of several types."""
     pooled = _pooled(specs, release)
     if pooled is not None:
         return Grouping(pooled, (*steps, _step("states in the slots of latent pages, tails in those of index pages")))
@@ -158,6 +173,41 @@ def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout
         return Grouping(fallback, (*steps, note))
     groups, note = _by_pattern(unified, release)
     return Grouping(groups, (*steps, note))
+
+
+def _with_hidden_states(grouping: Grouping, hidden: Specs, release: Release) -> Grouping:
+    """The groups and behind them one for each cache of hidden states, with a page as large as theirs."""
+    groups = list(grouping.groups)
+    if groups[0].uniform and release.has(speculation.HIDDEN_STATES_PACKED_AS_THEY_ARE):
+        return replace(grouping, groups=(*groups, *(_plain({name: spec}, [name]) for name, spec in hidden.items())))
+    page = groups[0].page_bytes
+    largest = max(spec.token_bytes for spec in hidden.values() if isinstance(spec, HiddenStateCacheSpec))
+    if largest > page and release.has(speculation.HIDDEN_STATES_RAISE_PAGES):
+        scale = ceil_div(largest, page)
+        page *= scale
+        groups = [_scaled(group, scale) for group in groups]
+    common = math.gcd(*(group.block_size for group in groups))
+    for name, spec in hidden.items():
+        assert isinstance(spec, HiddenStateCacheSpec)
+        size = max(page // spec.token_bytes, 1)
+        if release.has(speculation.HIDDEN_STATES_DIVIDE_BLOCKS):
+            size = next(divisor for divisor in range(min(size, common), 0, -1) if common % divisor == 0)
+        aligned = replace(spec, block_size=size, page_size_padded=page)
+        groups.append(_plain({name: aligned}, [name]))
+    return replace(grouping, groups=tuple(groups))
+
+
+def _scaled(group: CacheGroup, scale: int) -> CacheGroup:
+    """The group with blocks of `scale` times as many tokens."""
+    specs = tuple(
+        replace(
+            spec,
+            block_size=spec.block_size * scale,
+            page_size_padded=None if spec.page_size_padded is None else spec.page_size_padded * scale,
+        )
+        for spec in group.specs
+    )
+    return replace(group, specs=specs, representative=specs[0])
 
 
 def _pooled(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:

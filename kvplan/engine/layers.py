@@ -21,7 +21,7 @@ from kvplan.engine.context_parallel import check_dense_mla, check_layer
 from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
-from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Form, Kind, LayerGeometry, ModelGeometry, State
 from kvplan.engine.own_caches import Settled, settle
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.questions import Questions
@@ -37,6 +37,8 @@ from kvplan.history import state as state_history
 from kvplan.releases import Behaviour, Release
 
 _INDEXER_DTYPE = "uint8"
+_DEFAULT_BLOCK_SIZE = 16
+"""Tokens a block before anything asked for more."""
 
 
 def build(
@@ -110,7 +112,7 @@ def _draft(
         draft=speculation,
     )
     built: list[BuiltLayer] = []
-    failure = refusal(speculation, release, prefix_caching=config.prefix_caching)
+    failure = refusal(speculation, release, config.model_runner, prefix_caching=config.prefix_caching)
     if failure is not None:
         return built, failure
     taken = {layer.name for layer in target.geometry.layers if target.split.rank_of(layer.index) == target.rank}
@@ -174,7 +176,8 @@ class _RankBuilder:
 
     def add(self, layer: LayerGeometry, before: Sequence[BuiltLayer] = ()) -> list[BuiltLayer]:
         """Construct one layer; a layer that shares another's cache is built but owns nothing."""
-        check_kv_heads(layer, self.split.tensor)
+        if layer.own is None or not layer.own.replicated_heads:
+            check_kv_heads(layer, self.split.tensor)
         if layer.kind is Kind.INDEXER:
             return [self._indexer(layer)]
         if layer.kind is Kind.OWN:
@@ -318,6 +321,8 @@ class _RankBuilder:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
         assert layer.own is not None
         own = layer.own.for_drafts(self.config.num_speculative_tokens)
+        if own.form is Form.HIDDEN_STATES and not self.release.has(speculative.HIDDEN_STATES_HAVE_SPEC):
+            own = replace(own, block_size=self.config.block_size_at_selection or _DEFAULT_BLOCK_SIZE)
         layer = replace(layer, own=own)
         if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
             raise stop(

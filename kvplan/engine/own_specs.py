@@ -7,7 +7,12 @@ from typing import Any
 
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.built import BuiltLayer
-from kvplan.engine.compressed_specs import CircularBufferSpec, KpoolTailSpec, SlidingWindowMLASpec
+from kvplan.engine.compressed_specs import (
+    CircularBufferSpec,
+    HiddenStateCacheSpec,
+    KpoolTailSpec,
+    SlidingWindowMLASpec,
+)
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
@@ -15,6 +20,7 @@ from kvplan.engine.stop import stop
 from kvplan.engine.strides import with_stride
 from kvplan.engine.values import Stage
 from kvplan.history import cache
+from kvplan.history import speculation as history
 from kvplan.releases import Release
 
 
@@ -75,6 +81,13 @@ def _latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release)
         alignment=_alignment(layer, own),
     )
     return with_stride(layer, spec, release)
+
+
+def _hidden_states(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
+    kind = HiddenStateCacheSpec if release.has(history.HIDDEN_STATES_HAVE_SPEC) else MLAAttentionSpec
+    return kind(
+        **_stored(layer, block_size), head_size_v=_no_value_head(layer, release), token_bytes=_row_bytes(layer, own)
+    )
 
 
 def _window_latent(layer: BuiltLayer, own: OwnCache, block_size: int, release: Release) -> LayerSpec:
@@ -162,6 +175,7 @@ def _ring_in_page(layer: BuiltLayer, attention: BuiltLayer, own: OwnCache, block
 
 _FORMS: Mapping[Form, Callable[[BuiltLayer, OwnCache, int, Release], LayerSpec]] = {
     Form.FULL: _full,
+    Form.HIDDEN_STATES: _hidden_states,
     Form.LATENT: _latent,
     Form.WINDOW: _window,
     Form.WINDOW_LATENT: _window_latent,

@@ -15,6 +15,7 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.geometry import BACKEND_FIRST, Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split
+from kvplan.engine.speculation.drafting import verifies_adaptively
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
 from kvplan.engine.trail import Trail
@@ -99,6 +100,7 @@ class Questions:
                 and self._scheme.get("strategy") == "attn_head"
             ),
             use_non_causal=self._draft is not None and self._draft.non_causal,
+            use_adaptive_verification=verifies_adaptively(config.speculation, of_draft=self._draft is not None),
             use_batch_invariant=config.batch_invariant,
             use_pcp=config.prefill_context_parallel > 1,
             use_dcp=config.decode_context_parallel > 1,

@@ -245,6 +245,38 @@ AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     until="0.21.0",
     where="config/speculative.py",
 )
+ADAPTIVE_VERIFICATION_OF_DSPARK_ONLY = Behaviour(
+    "ADAPTIVE_VERIFICATION_OF_DSPARK_ONLY",
+    "adaptive verification is refused for every method but DSpark",
+    since="0.28.0",
+    until="0.29.0",
+    where="config/speculative.py",
+)
+HIDDEN_STATES_HAVE_SPEC = Behaviour(
+    "HIDDEN_STATES_HAVE_SPEC",
+    "the cache of extract_hidden_states has a spec of its own, which follows the block size that hybrid models are "
+    "raised to and keeps out of their groups; before, it was a latent row of the block size at first",
+    since="0.22.1",
+    where="v1/kv_cache_interface.py",
+)
+HIDDEN_STATES_DIVIDE_BLOCKS = Behaviour(
+    "HIDDEN_STATES_DIVIDE_BLOCKS",
+    "beside several groups, blocks of hidden states divide those of the groups; before, they hold what fits a page",
+    since="0.28.0",
+    where="v1/core/kv_cache_utils.py",
+)
+HIDDEN_STATES_PACKED_AS_THEY_ARE = Behaviour(
+    "HIDDEN_STATES_PACKED_AS_THEY_ARE",
+    "beside groups that are packed side by side in a block, pages of hidden states are left as they are",
+    since="0.29.0",
+    where="v1/core/kv_cache_utils.py",
+)
+HIDDEN_STATES_RAISE_PAGES = Behaviour(
+    "HIDDEN_STATES_RAISE_PAGES",
+    "blocks of all groups grow until a page holds the hidden states of one token",
+    since="0.30.0",
+    where="v1/core/kv_cache_utils.py",
+)
 SPECULATORS_KEEP_OPTIONS = Behaviour(
     "SPECULATORS_KEEP_OPTIONS",
     "serving a draft in the speculators format keeps the other keys of --speculative-config; before, it was dropped",

@@ -366,3 +366,77 @@ def test_llama4_eagle_heads_chunk_and_switch_the_hybrid_manager_off() -> None:
     assert refused.error.type == "AssertionError"
     forced = _planned(target, "-tp", "8", "--no-disable-hybrid-kv-cache-manager", draft=_llama4_head(), **eagle)
     assert "explicitly enabled but is not supported" in _error(forced)
+
+
+_BASE = {
+    "num_hidden_layers": 4,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_size": 4096,
+    "max_position_embeddings": 131072,
+}
+
+
+def _llama(**fields: Any) -> Checkpoint:
+    return _model("LlamaForCausalLM", "llama", **{**_BASE, **fields})
+
+
+def _extracting(*layers: int, tokens: int = 1) -> dict[str, Any]:
+    return {
+        "method": "extract_hidden_states",
+        "num_speculative_tokens": tokens,
+        "draft_model_config": {"hf_config": {"eagle_aux_hidden_state_layer_ids": list(layers)}},
+    }
+
+
+@pytest.mark.parametrize(("release", "spec"), [("0.21.0", "MLAAttentionSpec"), ("0.22.1", "HiddenStateCacheSpec")])
+def test_hidden_states_are_a_row_a_token(release: str, spec: str) -> None:
+    """Three states of 4,096 bfloat16 elements, 16 tokens, whole on each of 8 ranks and whatever the cache dtype."""
+    found = _planned(_llama(), "-tp", "8", "--kv-cache-dtype", "fp8", release=release, **_extracting(0, 1, 2))
+    assert found.ok
+    assert _drafted(found) == {"cache_only_layers.4": (spec, 16 * 3 * 4096 * 2)}
+    assert len(found.groups) == 1
+
+
+def test_hidden_states_beside_groups_take_their_page() -> None:
+    """Pages of 16 * 2 * 128 * 2 = 8,192 bytes on 8 ranks grow threefold for 24,576 bytes of states a token: blocks of
+    48 tokens, and one token of states. Before, a page held no token at all, and was taken for one that holds one."""
+    windows = {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 512}
+    target = _model("GptOssForCausalLM", "gpt_oss", **{**_BASE, **windows})
+    grown = _planned(target, "-tp", "8", **_extracting(0, 1, 2))
+    assert grown.ok
+    assert {layer.page_bytes for layer in grown.layers} == {24_576}
+    assert [group.block_size for group in grown.groups] == [48, 48, 1]
+    small = _planned(target, "-tp", "8", release="0.29.0", **_extracting(0, 1, 2))
+    assert small.error is not None
+    assert small.error.type == "AssertionError"
+
+
+def test_hidden_states_refusals() -> None:
+    two = _planned(_llama(), release="0.28.0", **_extracting(0, tokens=2))
+    assert "must be 1" in _error(two)
+    assert "Pipeline parallelism is not supported" in _error(_planned(_llama(), "-pp", "2", **_extracting(0)))
+    none = _planned(_llama(), method="extract_hidden_states", num_speculative_tokens=1)
+    assert none.error is not None
+    assert none.error.type == "ZeroDivisionError"
+    phi = _model("PhiMoEForCausalLM", "phimoe", **_BASE)
+    assert "does not support EAGLE3 interface" in _error(_planned(phi, **_extracting(0)))
+
+
+@pytest.mark.parametrize(
+    ("release", "flags", "refused"),
+    [
+        ("0.29.0", (), "only supported with DSpark"),
+        ("0.30.0", (), None),
+        ("0.33.0", ("--enforce-eager",), "requires full CUDA graphs"),
+        ("0.33.0", ("--enable-lora",), "not currently compatible with LoRA"),
+        ("0.33.0", ("-pp", "2"), "not currently compatible with pipeline parallelism"),
+        ("0.33.0", ("--attention-backend", "FLASHINFER"), "device-cpu query lens mismatch"),
+    ],
+)
+def test_adaptive_verification(release: str, flags: tuple[str, ...], refused: str | None) -> None:
+    head = _model("LlamaForCausalLMEagle3", "llama", **{**_BASE, "num_hidden_layers": 1})
+    asked = {"method": "eagle3", "model": "head", "num_speculative_tokens": 3, "enable_adaptive_verification": True}
+    found = _planned(_llama(), *flags, release=release, draft=head, **asked)
+    assert found.ok if refused is None else refused in _error(found)

@@ -93,6 +93,7 @@ OWNED: tuple[Backend, ...] = (
     Backend(name="STEP5_DSA", since="0.33.0", sparse=True, layouts=always(("BLNHC",))),
     Backend(name="STEP5_CSA_SUMMARY", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="STEP5_CSA_TAIL_RING", since="0.33.0", block_sizes=_TOKEN_BY_TOKEN),
+    Backend(name="CACHE_ONLY_ATTN", since="0.17.1", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="INKLING_SCONV_SWA", since="0.26.0", block_sizes=_TOKEN_BY_TOKEN),
     Backend(name="MINIMAX_M3_SPARSE", since="0.24.0", sparse=True, block_sizes=always((128,))),
     Backend(name="MINIMAX_M3_SPARSE_INDEXER", since="0.24.0", sparse=True, block_sizes=always((128,))),

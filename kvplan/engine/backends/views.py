@@ -43,7 +43,7 @@ _ROWS = frozenset(
 )
 """Backends with one row a token instead of heads of keys and values."""
 
-_HEADS_WITHOUT_VALUES = frozenset({"INKLING_SCONV_SWA"})
+_HEADS_WITHOUT_VALUES = frozenset({"CACHE_ONLY_ATTN", "INKLING_SCONV_SWA"})
 """Backends with one row a token and head."""
 
 _PAIR_FIRST = frozenset({"FLASH_ATTN", "FLEX_ATTENTION", "TREE_ATTN"})

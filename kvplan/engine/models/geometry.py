@@ -107,6 +107,8 @@ class Form(StrEnum):
     """`SlidingWindowMLASpec`: one row a token, only those in the window."""
     RING = "ring"
     """`CircularBufferSpec`: one block a request, overwritten in place."""
+    HIDDEN_STATES = "hidden_states"
+    """`HiddenStateCacheSpec`: hidden states of some layers, in old releases under a latent spec."""
     TAIL_RING = "tail_ring"
     """`KpoolTailSpec`, the ring of the releases before they shared one class."""
 

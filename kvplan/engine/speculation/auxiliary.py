@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kvplan.releases import Release
 
-METHODS = frozenset({"eagle3", "dflash", "dspark"})
+METHODS = frozenset({"eagle3", "dflash", "dspark", "extract_hidden_states"})
 """Methods that read hidden states of several of the target's layers."""
 
 _SINCE: Mapping[str, str] = {

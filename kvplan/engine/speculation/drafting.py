@@ -7,6 +7,7 @@ functions of v1/worker/gpu/spec_decode for V2.
 from __future__ import annotations
 
 from kvplan.engine.models.draft_names import NO_PREFIX_CACHING
+from kvplan.engine.speculation import hidden_states
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.values import Stage, StartupError
 from kvplan.history import speculation as history
@@ -31,8 +32,10 @@ def backend_wish(speculation: Speculation, target: str | None, runner: str, rele
     return (own or target) if release.has(history.DRAFT_BACKEND_ON_V2) else target
 
 
-def refusal(speculation: Speculation, release: Release, *, prefix_caching: bool) -> StartupError | None:
+def refusal(speculation: Speculation, release: Release, runner: str, *, prefix_caching: bool) -> StartupError | None:
     """Why the draft cannot be built beside a target that was."""
+    if runner == "V1" and speculation.method == hidden_states.METHOD and speculation.tokens != 1:
+        return hidden_states.one_token_only(speculation.tokens)
     if speculation.failure is not None or speculation.checkpoint is None:
         return speculation.failure
     for name in speculation.checkpoint.architectures if prefix_caching else ():
@@ -41,6 +44,11 @@ def refusal(speculation: Speculation, release: Release, *, prefix_caching: bool)
             facts = {"option": "--enable-prefix-caching"}
             return StartupError(Stage.LAYERS, "AssertionError", message, "draft_not_built", facts)
     return None
+
+
+def verifies_adaptively(speculation: Speculation | None, *, of_draft: bool) -> bool:
+    """Whether a layer's query lengths are decided on the device, which a DSpark draft's own never are."""
+    return speculation is not None and speculation.adaptive and not (of_draft and speculation.method == "dspark")
 
 
 def _reads_targets_caches(speculation: Speculation) -> bool:

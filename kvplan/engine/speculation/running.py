@@ -6,11 +6,14 @@ asynchronous scheduling part of `VllmConfig.__post_init__` (config/vllm.py).
 
 from __future__ import annotations
 
+from kvplan.engine.graphs import captures_decode_steps
 from kvplan.engine.models.draft_names import DFLASH2
 from kvplan.engine.speculation.values import Speculation
+from kvplan.engine.speculation.wanted import refused
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
+from kvplan.launch.values import Launch
 from kvplan.releases import Release
 
 
@@ -63,6 +66,34 @@ def stops_async(speculation: Speculation | None, release: Release, runner: str, 
     if speculation.method not in able:
         return f"{speculation.method}-based speculative decoding"
     return None if speculation.padded else "disable_padded_drafter_batch=True"
+
+
+def check_adaptive(speculation: Speculation | None, launch: Launch, pipeline: int) -> None:
+    """What adaptive verification cannot be combined with. Raises StartupStops."""
+    if speculation is None or not speculation.adaptive:
+        return
+    release = launch.release
+    if speculation.method != "dspark" and release.has(history.ADAPTIVE_VERIFICATION_OF_DSPARK_ONLY):
+        raise refused(
+            "Adaptive verification only supported with DSpark", "enable_adaptive_verification", True, ("false",)
+        )
+    for hindered, option, why in (
+        (bool(launch.get("enable_lora")), "--enable-lora", "is not currently compatible with LoRA"),
+        (not captures_decode_steps(launch), "--enforce-eager", "requires full CUDA graphs"),
+        (pipeline > 1, "--pipeline-parallel-size", "is not currently compatible with pipeline parallelism"),
+    ):
+        if hindered:
+            raise stop(
+                Stage.OPTIONS,
+                "speculative_config",
+                f"Adaptive verification {why}",
+                facts={
+                    "option": option,
+                    "key": "enable_adaptive_verification",
+                    "value": True,
+                    "accepted": ("false",),
+                },
+            )
 
 
 def check_batch(speculation: Speculation | None, release: Release, batched: int, seqs: int) -> None:

@@ -15,7 +15,7 @@ from kvplan.engine.models import draft_names, drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.parallel import pipeline_unsupported, stage_sizes
-from kvplan.engine.speculation import auxiliary
+from kvplan.engine.speculation import auxiliary, hidden_states
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
@@ -69,6 +69,12 @@ def settle(
         return None
     method = methods.asked_method(want, release)
     methods.check_model_given(want, method)
+    if method == hidden_states.METHOD:
+        found = hidden_states.settle(
+            want, checkpoint, target, tensor_parallel=tensor_parallel, pipeline_parallel=pipeline_parallel
+        )
+        missing = _states_missing(method, target, {}, release)
+        return found if missing is None else replace(found, failure=missing)
     if method in methods.MODELLESS:
         return _without_model(want, str(method), tensor_parallel)
     model = want.text("model")
@@ -193,11 +199,6 @@ def _without_model(want: Wanted, method: str, tensor_parallel: int) -> Speculati
     tokens = want.whole("num_speculative_tokens")
     if tokens is None and method == "suffix":
         tokens = int(want.values.get("suffix_decoding_max_tree_depth") or SUFFIX_TREE_DEPTH)
-    if method == "extract_hidden_states":
-        raise InputError(
-            "--speculative-config: kvplan does not emulate the method extract_hidden_states, which caches hidden "
-            "states; leave it out to plan the rest"
-        )
     if method.startswith("ngram"):
         _check_lookup(want)
     if tokens is None:
