@@ -214,6 +214,7 @@ FA4_HEAD_256_OPEN = Behaviour(
     "FlashAttention 4 on Blackwell takes head size 256",
     since="0.27.1",
     until="0.27.1",
+    reference="vllm#42669",
     where=_FA_UTILS,
 )
 FA4_HEAD_256_KERNEL = Behaviour(
@@ -227,6 +228,7 @@ FLASH_ATTN_HEADS_TO_512 = Behaviour(
     "FLASH_ATTN_HEADS_TO_512",
     "FLASH_ATTN takes head sizes up to 512 where FlashAttention 4 runs",
     since="0.20.2",
+    reference="vllm#38835",
     where=_FLASH_ATTN,
 )
 FLASH_ATTN_SINKS_ON_FA4 = Behaviour(
@@ -252,6 +254,7 @@ FLASH_ATTN_FP8_BY_COMBINATION = Behaviour(
     "FLASH_ATTN_FP8_BY_COMBINATION",
     "FLASH_ATTN takes e4m3 with version 3 on 9.x or version 4 on 10.x, checked again for the layer's head size",
     since="0.27.1",
+    reference="vllm#42569",
     where=_FA_UTILS,
 )
 FLASH_ATTN_FP8_FA4_ON_SM90 = Behaviour(
@@ -284,18 +287,21 @@ TRTLLM_DECODE_BEYOND_BLACKWELL = Behaviour(
     "TRTLLM_DECODE_BEYOND_BLACKWELL",
     "FlashInfer's TRT-LLM decode kernels are used on compute capability 9.0 (prefill stays with 10.x)",
     since="0.25.1",
+    reference="vllm#43232",
     where="vllm/utils/flashinfer.py",
 )
 TRTLLM_DECODE_ON_SM12X = Behaviour(
     "TRTLLM_DECODE_ON_SM12X",
     "FlashInfer's TRT-LLM decode kernels are used on compute capability 12.x",
     since="0.28.0",
+    reference="vllm#49718",
     where="vllm/utils/flashinfer.py",
 )
 FLASHINFER_SINKS_ON_SM90 = Behaviour(
     "FLASHINFER_SINKS_ON_SM90",
     "FLASHINFER has attention sinks on compute capability 9.0",
     since="0.30.0",
+    reference="vllm#50439",
     where=_FLASHINFER,
 )
 FLASHINFER_LARGE_PAGES = Behaviour(
@@ -384,6 +390,7 @@ DIFFERENT_VALUES_MAY_USE_TRITON = Behaviour(
     "DIFFERENT_VALUES_MAY_USE_TRITON",
     "models with value rows unlike key rows fall back to TRITON_ATTN_DIFFKV without FlashAttention 3 or 4",
     since="0.24.0",
+    reference="vllm#41797",
     where="vllm/model_executor/models/mimo_v2.py",
 )
 

@@ -93,6 +93,7 @@ SLIDING_SPEC_COUNTS_VALUE_HEAD = Behaviour(
     "SLIDING_SPEC_COUNTS_VALUE_HEAD",
     "the page of a sliding-window layer counts the value head size; before, twice the key head size",
     since="0.20.2",
+    reference="vllm#40045",
     where="v1/kv_cache_interface.py",
 )
 MLA_SPEC_HAS_NO_VALUE_HEAD = Behaviour(
@@ -113,6 +114,7 @@ VIEW_FOLLOWS_QUANT_MODE = Behaviour(
     "with `auto`; before, always with the launch-wide cache dtype",
     since="0.25.1",
     until="0.28.0",
+    reference="vllm#42890",
     where="v1/worker/gpu_model_runner.py",
 )
 VIEW_DERIVED_FROM_SPEC = Behaviour(

@@ -84,6 +84,7 @@ V2_RUNNER_FOR_LISTED_MODELS = Behaviour(
     "a few architectures run on the V2 model runner by default",
     since="0.22.1",
     until="0.24.0",
+    reference="vllm#39337",
     where="config/vllm.py",
 )
 V2_RUNNER_LIST_ADMITS_MOE_AND_QUANTISED = Behaviour(

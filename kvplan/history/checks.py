@@ -12,6 +12,7 @@ GPT_OSS_MXFP4_METHOD = Behaviour(
     "GPT_OSS_MXFP4_METHOD",
     "gpt-oss checkpoints resolve to the quantisation method gpt_oss_mxfp4; before, to mxfp4",
     since="0.20.2",
+    reference="vllm#39604",
     where="model_executor/layers/quantization/mxfp4.py",
 )
 DEEPSEEK_V4_FP8_METHOD = Behaviour(
@@ -30,6 +31,7 @@ MODELOPT_MIXED_METHOD = Behaviour(
     "MODELOPT_MIXED_METHOD",
     "ModelOpt checkpoints of mixed precision resolve to the quantisation method modelopt_mixed",
     since="0.17.1",
+    reference="vllm#35047",
     where="model_executor/layers/quantization/modelopt.py",
 )
 MODELOPT_ALGO_UNDER_ANY_NAME = Behaviour(
@@ -43,6 +45,7 @@ GPTQ_IN_ONE_METHOD = Behaviour(
     "GPTQ_IN_ONE_METHOD",
     "GPTQ checkpoints resolve to auto_gptq; before, to gptq_marlin where Marlin kernels take them, else to gptq",
     since="0.22.1",
+    reference="vllm#38288",
     where="model_executor/layers/quantization/auto_gptq.py",
 )
 AWQ_IN_ONE_METHOD = Behaviour(
@@ -55,6 +58,7 @@ HUMMING_METHOD = Behaviour(
     "HUMMING_METHOD",
     "--quantization humming takes any quantised checkpoint",
     since="0.20.2",
+    reference="vllm#34556",
     where="model_executor/layers/quantization/humming.py",
 )
 MODELOPT_CACHE_METHOD_ON_MLA = Behaviour(
@@ -68,6 +72,7 @@ TRITON_CHECKS_CACHE_DTYPE = Behaviour(
     "the Triton attention backend refuses fp8 caches below compute capability 8.9 and bfloat16 caches below 8.0 when "
     "a layer is built",
     since="0.24.0",
+    reference="vllm#43914",
     where="v1/attention/backends/triton_attn.py",
 )
 TRITON_MLA_CHECKS_CACHE_DTYPE = Behaviour(
@@ -75,12 +80,14 @@ TRITON_MLA_CHECKS_CACHE_DTYPE = Behaviour(
     "the Triton MLA backend refuses fp8 caches below compute capability 8.9 and bfloat16 caches below 8.0 when a "
     "layer is built",
     since="0.26.0",
+    reference="vllm#47060",
     where="v1/attention/backends/mla/triton_mla.py",
 )
 TRITON_MLA_HAS_NO_FP8 = Behaviour(
     "TRITON_MLA_HAS_NO_FP8",
     "the Triton MLA backend refuses every fp8 cache when a layer is built",
     until="0.17.1",
+    reference="vllm#34597",
     where="v1/attention/backends/mla/triton_mla.py",
 )
 FLASH_ATTN_ASKS_FOR_FA3 = Behaviour(
@@ -93,12 +100,14 @@ FLASH_ATTN_ASKS_WITH_SHAPE = Behaviour(
     "FLASH_ATTN_ASKS_WITH_SHAPE",
     "a FLASH_ATTN layer checks its quantised cache against the FlashAttention version for its own head size",
     since="0.27.1",
+    reference="vllm#42569",
     where="v1/attention/backends/flash_attn.py",
 )
 SWAP_SPACE_CHECKED = Behaviour(
     "SWAP_SPACE_CHECKED",
     "--swap-space times the tensor-parallel size must stay below 70 % of the host's memory",
     until="0.17.1",
+    reference="vllm#36216",
     where="config/cache.py",
 )
 FP8_MOE_BLOCKS_ARE_REFINED = Behaviour(
@@ -119,6 +128,7 @@ RAY_EXECUTOR_V2_EXISTS = Behaviour(
     "RAY_EXECUTOR_V2_EXISTS",
     "there is a Ray executor that schedules asynchronously, behind VLLM_USE_RAY_V2_EXECUTOR_BACKEND",
     since="0.20.2",
+    reference="vllm#36836",
     where="v1/executor/abstract.py",
 )
 RAY_EXECUTOR_V2_IS_DEFAULT = Behaviour(
@@ -149,12 +159,14 @@ AUTO_IS_A_BACKEND_NAME = Behaviour(
     "AUTO_IS_A_BACKEND_NAME",
     "--attention-backend auto leaves the choice to vLLM; before, it is an unknown backend",
     since="0.18.1",
+    reference="vllm#35738",
     where="config/attention.py",
 )
 MARLIN_PADS_TILES = Behaviour(
     "MARLIN_PADS_TILES",
     "Marlin's kernels for integer weights pad shapes that do not fill their tiles (64 columns, 128 rows)",
     since="0.24.0",
+    reference="vllm#45295",
     where="model_executor/kernels/linear/mixed_precision/marlin.py",
 )
 HUMMING_TAKES_INTEGERS = Behaviour(
@@ -179,6 +191,7 @@ ACTIVATION_ORDER_REMOVED = Behaviour(
     "ACTIVATION_ORDER_REMOVED",
     "GPTQ checkpoints whose groups are ordered by activations (desc_act) are refused",
     since="0.30.0",
+    reference="vllm#54809",
     where="model_executor/layers/quantization/utils/gptq_utils.py",
 )
 OCP_MX_GROUPS_ARE_WHOLE = Behaviour(
@@ -191,5 +204,6 @@ MARLIN_PADS_EXPERTS = Behaviour(
     "MARLIN_PADS_EXPERTS",
     "Marlin's kernels for integer experts pad intermediate sizes that do not fill their tiles (64 rows)",
     since="0.25.1",
+    reference="vllm#45703",
     where="model_executor/layers/quantization/utils/marlin_utils.py",
 )

@@ -7,6 +7,7 @@ V4_ON_FLASHINFER = Behaviour(
     "DeepSeek-V4 may run on FLASHINFER_MLA_SPARSE_DSV4, which stores plain bfloat16 or fp8 rows; before, FlashMLA's "
     "packed rows are the only format",
     since="0.23.0",
+    reference="vllm#43827",
     where="models/deepseek_v4/nvidia/model.py",
 )
 V4_DESKTOP_BLACKWELL_ON_FLASHINFER = Behaviour(
@@ -171,6 +172,7 @@ LATENT_GROUPS = Behaviour(
     "caches; since 0.29 any block-outermost layout packs mixed pages",
     since="0.20.2",
     until="0.28.0",
+    reference="vllm#40860",
     where="v1/core/kv_cache_utils.py",
 )
 LATENT_GROUPS_NEED_MIXED_PAGES = Behaviour(
@@ -178,6 +180,7 @@ LATENT_GROUPS_NEED_MIXED_PAGES = Behaviour(
     "the special grouping for sliding latent caches is left out where all pages are equal",
     since="0.26.0",
     until="0.28.0",
+    reference="vllm#48256",
     where="v1/core/kv_cache_utils.py",
 )
 LATENT_PAGES_PADDED_TO_FULL = Behaviour(
@@ -185,6 +188,7 @@ LATENT_PAGES_PADDED_TO_FULL = Behaviour(
     "pages of sliding latent caches are padded up to a page size of the full latent group",
     since="0.20.2",
     until="0.26.0",
+    reference="vllm#40860",
     where="v1/core/kv_cache_utils.py",
 )
 POOL_IS_LAYER_TUPLES = Behaviour(
@@ -193,6 +197,7 @@ POOL_IS_LAYER_TUPLES = Behaviour(
     "frequent page of any group",
     since="0.20.2",
     until="0.22.1",
+    reference="vllm#40860",
     where="v1/core/kv_cache_utils.py",
 )
 POOL_IS_SLOTS_BY_PAGE = Behaviour(

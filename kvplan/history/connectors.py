@@ -21,6 +21,7 @@ SIMPLE_OFFLOADING = Behaviour(
     "SIMPLE_OFFLOADING",
     "VLLM_USE_SIMPLE_KV_OFFLOAD=1 makes --kv-offloading-size use the SimpleCPUOffloadConnector",
     since="0.19.1",
+    reference="vllm#37160",
     where="config/vllm.py",
 )
 NIXL_SHARDS_WHOLLY = Behaviour(

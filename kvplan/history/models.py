@@ -7,6 +7,7 @@ MODEL_WINDOW_NEEDS_ALL_LAYERS_SLIDING = Behaviour(
     "the model-level window applies only if layer_types is absent or sliding throughout; before, any uniform list "
     "would do, full attention included",
     since="0.27.1",
+    reference="vllm#49803",
     where="engine/arg_utils.py",
 )
 ZERO_WINDOW_IS_NONE = Behaviour(
@@ -25,6 +26,7 @@ INDEXER_ON_LEADERS_ONLY = Behaviour(
     "INDEXER_ON_LEADERS_ONLY",
     "layers that reuse an earlier layer's top-k own no indexer cache; before, each layer of a sparse MLA model did",
     since="0.24.0",
+    reference="vllm#45895",
     where="model_executor/models/deepseek_v2.py",
 )
 SPARSE_MLA_HAS_OWN_CLASS = Behaviour(
@@ -37,12 +39,14 @@ MLA_NEEDS_CAUSAL = Behaviour(
     "MLA_NEEDS_CAUSAL",
     "a config with is_causal false takes the ordinary attention path instead of MLA",
     since="0.29.0",
+    reference="vllm#52948",
     where="config/model.py",
 )
 TRANSFORMERS_BACKEND_USES_MLA = Behaviour(
     "TRANSFORMERS_BACKEND_USES_MLA",
     "models on the Transformers backend with a kv_lora_rank keep an MLA cache",
     since="0.28.0",
+    reference="vllm#48250",
     where="model_executor/models/transformers/base.py",
 )
 TRANSFORMERS_BACKEND_READS_TEXT_CONFIG = Behaviour(
@@ -106,6 +110,7 @@ GRANITE_LAYER_WINDOWS = Behaviour(
     "GRANITE_LAYER_WINDOWS",
     "Granite layers take window and sinks from layer_types",
     since="0.29.0",
+    reference="vllm#52706",
     where="model_executor/models/granite.py",
 )
 EXAONE_MOE_LAYER_WINDOWS = Behaviour(
@@ -144,6 +149,7 @@ MIMO_V2_STORES_NARROW_VALUES = Behaviour(
     "MIMO_V2_STORES_NARROW_VALUES",
     "MiMo-V2 stores its values as narrow as they are, on a backend that it brings along; before, padded to the keys",
     since="0.20.2",
+    reference="vllm#40045",
     where="model_executor/models/mimo_v2.py",
 )
 MIMO_V2_READS_CACHE_CONFIG = Behaviour(

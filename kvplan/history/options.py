@@ -18,6 +18,7 @@ DOTTED_VALUES_MAY_BE_HUMAN = Behaviour(
     name="DOTTED_VALUES_MAY_BE_HUMAN",
     summary="values of dotted options (`--kv-transfer-config.cpu_bytes 80g`) take k/m/g/t suffixes",
     since="0.20.2",
+    reference="vllm#40473",
     where="vllm/utils/argparse_utils.py",
 )
 
@@ -25,6 +26,7 @@ JSON_NUMBERS_MAY_BE_HUMAN = Behaviour(
     name="JSON_NUMBERS_MAY_BE_HUMAN",
     summary="unquoted numbers in JSON options may carry k/m/g/t suffixes",
     since="0.20.2",
+    reference="vllm#40473",
     where="vllm/engine/arg_utils.py",
 )
 
@@ -33,5 +35,6 @@ CONFIG_FILE_FALSE_NEGATES = Behaviour(
     summary="`key: false` in a --config file becomes --no-key where the entry point's own parser has that option "
     "(the module entry point has; `vllm serve` has not, there it is still dropped)",
     since="0.28.0",
+    reference="vllm#51573",
     where="vllm/utils/argparse_utils.py",
 )

@@ -41,6 +41,7 @@ TURBOQUANT_REFUSES_HYBRIDS = Behaviour(
     "TURBOQUANT_REFUSES_HYBRIDS",
     "TurboQuant is refused for models with state layers",
     until="0.20.2",
+    reference="vllm#39931",
     where="engine/arg_utils.py",
 )
 TURBOQUANT_SORTS_BY_NUMBER = Behaviour(

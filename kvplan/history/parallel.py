@@ -7,6 +7,7 @@ PCP_HAS_RANKS_OF_ITS_OWN = Behaviour(
     "with --prefill-context-parallel-size, decode context parallelism must be off, span those ranks, or span them and "
     "the tensor-parallel ones; before, it only had to divide the tensor-parallel size",
     since="0.26.0",
+    reference="vllm#46570",
     where="config/parallel.py",
 )
 PCP_EXCLUDES_DATA_PARALLEL = Behaviour(
@@ -26,6 +27,7 @@ PCP_REPLICATES_CACHE = Behaviour(
     "PCP_REPLICATES_CACHE",
     "prefill context parallelism does not divide the cache; before, a rank kept 1 / (DCP * PCP) of the tokens",
     since="0.26.0",
+    reference="vllm#46570",
     where="v1/kv_cache_interface.py",
 )
 PCP_NEEDS_V2_RUNNER = Behaviour(
@@ -39,6 +41,7 @@ A2A_NEEDS_DCP = Behaviour(
     "--dcp-comm-backend a2a is refused without decode context parallelism",
     since="0.18.1",
     until="0.28.0",
+    reference="vllm#34883",
     where="config/parallel.py",
 )
 DCP_REFUSALS_HAVE_TEXTS = Behaviour(
@@ -53,6 +56,7 @@ SPARSE_DCP_NEEDS_PACKED_ROWS = Behaviour(
     "FlashMLA's sparse kernels take part in decode context parallelism, but only with fp8_ds_mla rows; before, they "
     "could not at all, which only showed after planning",
     since="0.29.0",
+    reference="vllm#46514",
     where="v1/attention/backends/mla/flashmla_sparse.py",
 )
 INTERLEAVE_FOLLOWS_GROUPS = Behaviour(
@@ -104,6 +108,7 @@ NODES_MUST_TELL_RANKS = Behaviour(
     "with an external load balancer, --data-parallel-rank wins over the node's, and nodes that do not divide by the "
     "ranks are refused without it",
     since="0.31.0",
+    reference="vllm#53743",
     where="engine/arg_utils.py",
 )
 ELASTIC_EXCLUDES_HYBRID_BALANCING = Behaviour(

@@ -13,12 +13,14 @@ DOTTED_MODEL_IS_CUSTOM_CLASS = Behaviour(
     "a speculative model that is a dotted name without a slash is a proposer class, whatever the method says",
     since="0.22.1",
     until="0.25.1",
+    reference="vllm#39487",
     where="config/speculative.py",
 )
 DOTTED_MODEL_WITHOUT_METHOD_IS_CUSTOM_CLASS = Behaviour(
     "DOTTED_MODEL_WITHOUT_METHOD_IS_CUSTOM_CLASS",
     "a speculative model that is a dotted import path is a proposer class where no method is given",
     since="0.26.0",
+    reference="vllm#48754",
     where="config/speculative.py",
 )
 DASHES_IN_KEYS = Behaviour(
@@ -37,6 +39,7 @@ DSPARK_BY_NAME = Behaviour(
     "DSPARK_BY_NAME",
     "a draft model with dspark in its name, or of a DSpark architecture, is run as dspark",
     since="0.25.1",
+    reference="vllm#46995",
     where="config/speculative.py",
 )
 DRAFT_VIEW_FOLLOWS_OWN_DTYPE = Behaviour(
@@ -50,12 +53,14 @@ DRAFT_LEAVES_TARGETS_BACKEND_V1 = Behaviour(
     "on the V1 runner the draft chooses its attention backend itself (or takes attention_backend of "
     "--speculative-config); before, it took the target's --attention-backend",
     since="0.21.0",
+    reference="vllm#39930",
     where="v1/spec_decode/llm_base_proposer.py",
 )
 DRAFT_BACKEND_ON_V2 = Behaviour(
     "DRAFT_BACKEND_ON_V2",
     "on the V2 runner attention_backend of --speculative-config reaches EAGLE and MTP drafts; before, it was not read",
     since="0.30.0",
+    reference="vllm#54826",
     where="v1/worker/gpu/spec_decode/eagle/utils.py",
 )
 DRAFT_NAMES_COUNT_WHOLE_TARGET = Behaviour(
@@ -69,6 +74,7 @@ EXTRA_TOKENS_RETAINED = Behaviour(
     "EXTRA_TOKENS_RETAINED",
     "sliding-window layers keep tokens below their window for drafts of several MTP modules",
     since="0.28.0",
+    reference="vllm#50062",
     where="v1/kv_cache_interface.py",
 )
 DSPARK_FORCES_V2 = Behaviour(
@@ -76,6 +82,7 @@ DSPARK_FORCES_V2 = Behaviour(
     "DSpark drafts run the V2 model runner whatever the target",
     since="0.25.1",
     until="0.28.0",
+    reference="vllm#46995",
     where="config/vllm.py",
 )
 MIXED_DFLASH_FORCES_V2 = Behaviour(
@@ -96,12 +103,14 @@ V2_RUNS_DFLASH = Behaviour(
     "V2_RUNS_DFLASH",
     "the V2 runner has DFlash drafts",
     since="0.24.0",
+    reference="vllm#44586",
     where="config/vllm.py",
 )
 V2_RUNS_DSPARK = Behaviour(
     "V2_RUNS_DSPARK",
     "the V2 runner has DSpark drafts",
     since="0.25.1",
+    reference="vllm#46995",
     where="config/vllm.py",
 )
 V2_RUNS_HIDDEN_STATES = Behaviour(
@@ -114,6 +123,7 @@ V2_RUNS_EAGLE3_PIPELINED = Behaviour(
     "V2_RUNS_EAGLE3_PIPELINED",
     "the V2 runner has EAGLE 3 with pipeline parallelism",
     since="0.30.0",
+    reference="vllm#50514",
     where="config/vllm.py",
 )
 V2_RUNS_DRAFT_MODELS = Behaviour(
@@ -144,6 +154,7 @@ ASYNC_BY_DEFAULT_WITH_DRAFT_MODELS = Behaviour(
     "ASYNC_BY_DEFAULT_WITH_DRAFT_MODELS",
     "scheduling is asynchronous by default with draft models of their own",
     since="0.28.0",
+    reference="vllm#48341",
     where="config/vllm.py",
 )
 ASYNC_WITH_EVERY_METHOD_ON_V2 = Behaviour(
@@ -156,6 +167,7 @@ ASYNC_WITH_GPU_NGRAM = Behaviour(
     "ASYNC_WITH_GPU_NGRAM",
     "scheduling may be asynchronous with ngram_gpu",
     since="0.18.1",
+    reference="vllm#29184",
     where="config/vllm.py",
 )
 DRAFT_SLOTS_PER_SEQUENCE = Behaviour(
@@ -231,12 +243,14 @@ DFLASH_SLIDES = Behaviour(
     "DFLASH_SLIDES",
     "DFlash drafts have sliding-window layers",
     since="0.25.1",
+    reference="vllm#46104",
     where="model_executor/models/qwen3_dflash.py",
 )
 DFLASH_MAY_MIX = Behaviour(
     "DFLASH_MAY_MIX",
     "DFlash drafts may mix sliding and full attention, on the V2 runner; 0.25.1 refuses it",
     since="0.26.0",
+    reference="vllm#47914",
     where="model_executor/models/qwen3_dflash.py",
 )
 AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
