@@ -306,3 +306,9 @@ def test_ordered_groups_are_no_longer_run() -> None:
 def test_weights_quantised_while_loading_keep_whole_blocks() -> None:
     assert refusal("Qwen/Qwen3-30B-A3B -q mxfp8 -tp 16", "0.33.0")[2].startswith("Online MXFP8 MoE requires")
     assert planned("Qwen/Qwen3-30B-A3B -q mxfp8 -tp 8", "0.33.0").error is None
+
+
+def test_ranks_share_intermediate_sizes() -> None:
+    """Llama-2-13B's 40 heads and 32,000 tokens fit 5 ranks, its 13,824 rows do not."""
+    assert refusal("meta-llama/Llama-2-13b-hf -tp 5", "0.33.0") == ("part_not_divisible", "AssertionError", "")
+    assert planned("meta-llama/Llama-2-13b-hf -tp 4", "0.33.0").error is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.models.by_name import FEED_FORWARD
 from kvplan.engine.models.geometry import ModelGeometry, Tower
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
@@ -25,6 +26,7 @@ def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, confi
     for tower in geometry.towers:
         _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
     _check_vocabulary(checkpoint, tensor)
+    _check_feed_forward(checkpoint, geometry, config)
 
 
 def _check_tower(tower: Tower, tensor: int, *, whole: bool) -> None:
@@ -49,11 +51,24 @@ def _check_vocabulary(checkpoint: Checkpoint, tensor: int) -> None:
         raise _stop("vocab_size", padded, tensor)
 
 
-def _stop(part: str, size: int, tensor: int, tower: Tower | None = None) -> StartupStops:
+def _check_feed_forward(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig) -> None:
+    """The widths of MLPs and experts, in the classes whose weights are followed; expert parallelism keeps experts
+    whole."""
+    kind, ranks = FEED_FORWARD.get(geometry.architecture), config.tensor_parallel
+    if kind is None or (kind != "dense" and config.expert_parallel):
+        return
+    ranks *= 1 if kind == "dense" else config.data_parallel
+    name = "intermediate_size" if kind in ("dense", "block_experts") else "moe_intermediate_size"
+    size = checkpoint.text_config.get(name)
+    if isinstance(size, int) and not isinstance(size, bool) and size % ranks:
+        raise _stop(name, size, ranks, text="")  # merged layers and experts assert without a text
+
+
+def _stop(part: str, size: int, tensor: int, tower: Tower | None = None, text: str | None = None) -> StartupStops:
     return stop(
         Stage.PARALLEL,
         "part_not_divisible",
-        f"{size} is not divisible by {tensor}",
+        f"{size} is not divisible by {tensor}" if text is None else text,
         exception="AssertionError",
         facts={
             "part": part,
