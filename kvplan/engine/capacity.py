@@ -138,6 +138,8 @@ def size(
     computed; with `available` None only the need of one request is. `whole` are the groups of all pipeline stages."""
     release = config.release
     stages = [groups for groups in workers if groups]
+    if not release.has(history.UNIFORM_GROUPS_OF_WORKERS) and any(group.uniform for group in whole):
+        stages = [whole] * len(stages)
     limits = RequestLimits(
         config.max_model_len,
         config.in_flight_tokens,

@@ -37,6 +37,14 @@ ADMISSION_BY_WORKER = Behaviour(
     reference="vllm#33698",
     where="v1/core/kv_cache_utils.py",
 )
+UNIFORM_GROUPS_OF_WORKERS = Behaviour(
+    "UNIFORM_GROUPS_OF_WORKERS",
+    "a group of layers with different pages is cut to the layers that a pipeline stage owns; before, every worker's "
+    "blocks were as large as those of all stages together",
+    since="0.17.1",
+    reference="vllm#33698",
+    where="v1/core/kv_cache_utils.py",
+)
 ADMISSION_RESERVES_NULL_BLOCK = Behaviour(
     "ADMISSION_RESERVES_NULL_BLOCK",
     "the admission check and the automatic max_model_len leave one block for the null block",

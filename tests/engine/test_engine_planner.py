@@ -181,3 +181,13 @@ def test_the_curve_ends_with_the_longest_request_and_needs_memory() -> None:
     assert without is not None
     assert [length for length, _ in with_memory.curve] == [1_024, 2_048, 4_096, 5_000]
     assert without.curve == ()
+
+
+def test_the_oldest_release_gives_every_stage_blocks_of_the_whole_model() -> None:
+    """DeepSeek-V3.2, 61 layers: a block of 64 tokens is 61 * (73,728 + 8,448) = 5,012,736 bytes on each of two stages
+    in 0.16.0; 60 GiB hold 12,852. From 0.17.1 on the heavier stage has 31 layers, 2,547,456 bytes: 25,289."""
+    command = "deepseek-ai/DeepSeek-V3.2 -pp 2 --max-model-len 4096"
+    for release, blocks in (("0.16.0", 12_852), ("0.17.1", 25_289)):
+        capacity = planned(command, release).capacity
+        assert capacity is not None
+        assert (capacity.num_blocks, capacity.tokens) == (blocks, blocks * 64)
