@@ -164,9 +164,6 @@ def test_step5_mtp_goes_on_with_the_layer_types() -> None:
         f"{place.format(4)}.csa_tail_ring": ("CircularBufferSpec", 12_288),
         place.format(5): ("SlidingWindowSpec", 12_288),
     }
-    assert "requires num_nextn_predict_layers > 0" in _error(
-        _planned(_step5(num_nextn_predict_layers=0), "-tp", "8", method="mtp", num_speculative_tokens=2)
-    )
     assert "expected at least 7 entries, got 6" in _error(
         _planned(_step5(num_nextn_predict_layers=3), "-tp", "8", method="mtp", num_speculative_tokens=3)
     )
@@ -319,6 +316,26 @@ def test_dspark_widths(release: str, tokens: int, refused: str | None) -> None:
 def test_dspark_width_must_be_given_where_no_model_is() -> None:
     """Without a model vLLM never comes to the config that knows the block."""
     assert "num_speculative_tokens must be provided" in _error(_planned(_deepseek(), "-tp", "8", method="dspark"))
+
+
+def test_mtp_without_layers_divides_by_nothing() -> None:
+    target = _model(
+        "DeepseekV3ForCausalLM",
+        "deepseek_v3",
+        num_hidden_layers=4,
+        num_attention_heads=128,
+        num_key_value_heads=128,
+        hidden_size=7168,
+        kv_lora_rank=512,
+        qk_rope_head_dim=64,
+        qk_nope_head_dim=128,
+        v_head_dim=128,
+        max_position_embeddings=65536,
+        num_nextn_predict_layers=0,
+    )
+    found = _planned(target, "-tp", "8", method="mtp", num_speculative_tokens=1)
+    assert found.error is not None
+    assert found.error.type == "ZeroDivisionError"
 
 
 def _llama4_head(**fields: Any) -> Checkpoint:

@@ -281,6 +281,10 @@ class Tower:
     """Whether `--mm-encoder-tp-mode data` keeps it whole on every rank."""
 
 
+GENERAL_FAMILY = "general"
+"""The `family` of models without a file of their own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelGeometry:
     """A model as one vLLM release builds it.
@@ -331,10 +335,15 @@ class ModelGeometry:
     """The config has `attn_logit_softcapping`, which some backends refuse."""
     backend_by_head_sizes: bool = False
     """The model's config hook picks a backend where its layers differ in head size."""
-    family: str = "general"
+    family: str = GENERAL_FAMILY
     """The family file that built it; `general` for the rule that covers the rest."""
     pipelines_unnamed_part: bool = False
     """The class hands on a config without an architecture, which vLLM verifies where there are pipeline stages."""
     towers: tuple[Tower, ...] = ()
     """Encoders for images and sound, where kvplan knows what they split."""
     layers: tuple[LayerGeometry, ...] = field(default=())
+
+    @property
+    def by_general_rule(self) -> bool:
+        """Whether no family file knows the model."""
+        return self.family == GENERAL_FAMILY

@@ -30,8 +30,6 @@ def step5(made: Construction) -> tuple[LayerGeometry, ...]:
 
 def step5_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     """Layers after the target's, for which the lists of the config go on."""
-    if draft.count <= 0:
-        raise _refused(draft.made, "ValueError", f"Step5 MTP requires num_nextn_predict_layers > 0, got {draft.count}.")
     return _layers(draft.made, draft.indices)
 
 

@@ -20,7 +20,7 @@ from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused, wanted
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
 from kvplan.history import speculation as history
@@ -268,9 +268,11 @@ def _tokens(want: Wanted, method: str, draft: Draft, target: Checkpoint, release
     if method == "dspark" and release.has(history.DSPARK_WIDTH_IS_BLOCK):
         if tokens is None:
             tokens = text.get("block_size") or block
-    elif predicted is not None and predicted > 0:
+    elif predicted is not None:
         if tokens is None:
             tokens = predicted
+        elif predicted == 0:
+            raise _no_layers_to_draft_with(draft.checkpoint)
         elif tokens > predicted and tokens % predicted:
             raise refused(
                 f"num_speculative_tokens:{tokens} must be divisible by n_predict={predicted}",
@@ -294,6 +296,23 @@ def _tokens(want: Wanted, method: str, draft: Draft, target: Checkpoint, release
         if tokens != 1 and behaviour is not None and release.has(behaviour):
             raise refused(message, "num_speculative_tokens", tokens, ("1",))
     return tokens
+
+
+def _no_layers_to_draft_with(draft: Checkpoint) -> StartupStops:
+    """vLLM divides the number of tokens by that of the MTP layers."""
+    return stop(
+        Stage.OPTIONS,
+        "speculative_config",
+        "integer modulo by zero",
+        exception="ZeroDivisionError",
+        facts={
+            "option": "--speculative-config",
+            "key": "method",
+            "value": "mtp",
+            "accepted": (),
+            "why": f"the config of {draft.reference} has no MTP layers",
+        },
+    )
 
 
 def _dtype(want: Wanted) -> str | None:

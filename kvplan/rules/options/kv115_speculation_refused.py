@@ -67,6 +67,9 @@ def _fix(error: StartupError) -> str:
     if "Unexpected" in error.message:
         close = nearest(key, tuple(KEYS))
         return f"write {close} for {key}" if close is not None else f"leave the key {key} out"
+    why = fact(error, "why")
+    if why is not None:
+        return f"leave {FLAG} out: {why}"
     if key == "speculative_config":
         return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
     if key == "method" and value in METHODS:
