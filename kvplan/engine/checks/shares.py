@@ -36,10 +36,10 @@ def _check_tower(tower: Tower, tensor: int, *, whole: bool) -> None:
     if splits and tower.yields:
         return
     if splits:
-        raise _stop(f"{tower.place}: attention heads", tower.heads or 0, tensor, tower)
+        raise _stop("attention heads", tower.heads or 0, tensor, tower)
     for name, size in tower.sizes:
         if size % tensor:
-            raise _stop(f"{tower.place}: {name}", size, tensor, tower)
+            raise _stop(name, size, tensor, tower)
 
 
 def _check_vocabulary(checkpoint: Checkpoint, tensor: int) -> None:
@@ -74,7 +74,7 @@ def _stop(part: str, size: int, tensor: int, tower: Tower | None = None, text: s
             "part": part,
             "size": size,
             "tensor_parallel": tensor,
-            "tower": tower is not None,
+            "tower": None if tower is None else tower.place,
             "whole_on_request": tower is not None and tower.whole_on_request,
         },
     )

@@ -25,7 +25,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"{words.release_name(plan)} cannot split {plan.checkpoint.name} over pipeline stages: its class names "
                 f"no architecture for the language model inside ({said(error)})"
             )
-            fix = f"use vLLM 0.31.0 or later, or drop {FLAG} and use --tensor-parallel-size"
+            fix = f"use vLLM 0.30.0 or later, or drop {FLAG} and use --tensor-parallel-size"
         elif error.code == "pipeline_unsupported":
             drafts = "the draft of " if error.facts.get("draft") else ""
             message = (

@@ -22,15 +22,19 @@ def check(plan: Plan) -> Iterator[Finding]:
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{FLAG} {tensor} does not divide {_part(error)} ({words.number(size)})",
+            message=f"{FLAG} {tensor} does not divide {_part(error)} ({words.number(size)}) of {_owner(error)}",
             options=(FLAG,),
             fix=_fix(error, size, tensor),
         )
 
 
 def _part(error: StartupError) -> str:
-    part = fact(error, "part")
-    return f"the tower in {part}" if fact(error, "tower") else f"the model's {part}"
+    return f"the {fact(error, 'part')}"
+
+
+def _owner(error: StartupError) -> str:
+    tower = fact(error, "tower")
+    return f"the tower that {tower} describes" if tower else "the model"
 
 
 def _fix(error: StartupError, size: int, tensor: int) -> str:
