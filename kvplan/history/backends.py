@@ -61,6 +61,7 @@ BACKEND_SEES_ADAPTIVE_VERIFICATION = Behaviour(
     "BACKEND_SEES_ADAPTIVE_VERIFICATION",
     "adaptive verification needs a backend that tolerates query lengths decided on the device",
     since="0.28.0",
+    reference="vllm#47808",
     where=_SELECTOR,
 )
 BACKEND_SEES_NON_CAUSAL_DCP = Behaviour(
@@ -79,12 +80,14 @@ SPARSE_ORDER_BY_HEADS = Behaviour(
     "SPARSE_ORDER_BY_HEADS",
     "on compute capability 10.x, few heads a rank (16 or less) put FlashInfer's sparse MLA before FlashMLA's",
     since="0.17.1",
+    reference="vllm#33451",
     where=_CUDA,
 )
 SPARSE_ORDER_BY_CACHE_DTYPE = Behaviour(
     "SPARSE_ORDER_BY_CACHE_DTYPE",
     "on compute capability 10.x, a quantised cache puts FlashInfer's sparse MLA first",
     since="0.19.1",
+    reference="vllm#37252",
     where=_CUDA,
 )
 FA4_SPARSE_MLA_FIRST = Behaviour(
@@ -118,6 +121,7 @@ FLASHINFER_SM90_SPARSE_OFFERED = Behaviour(
     "FLASHINFER_SM90_SPARSE_OFFERED",
     "FLASHINFER_MLA_SPARSE_SM90 joins the list, first for latent rows of 512 elements and last otherwise",
     since="0.30.0",
+    reference="vllm#53906",
     where=_CUDA,
 )
 FLASHINFER_HAS_SM90_MLA = Behaviour(
@@ -177,6 +181,7 @@ FA4_NEEDS_BATCH_VARIANCE = Behaviour(
     "FA4_NEEDS_BATCH_VARIANCE",
     "batch invariance falls back from FlashAttention 4 to 2",
     since="0.18.1",
+    reference="vllm#36059",
     where=_FA_UTILS,
 )
 FA4_TAKES_HEAD_192 = Behaviour(
@@ -332,6 +337,7 @@ FLASHINFER_NEEDS_TRTLLM_FOR_ADAPTIVE = Behaviour(
     "FLASHINFER_NEEDS_TRTLLM_FOR_ADAPTIVE",
     "FLASHINFER tolerates device-side query lengths with TRT-LLM decode on compute capability 10.x",
     since="0.29.0",
+    reference="vllm#52157",
     where=_FLASHINFER,
 )
 FLASHMLA_SPARSE_NOPE_ROWS = Behaviour(

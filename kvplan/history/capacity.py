@@ -85,6 +85,7 @@ POOL_IS_WIDEST_GROUP = Behaviour(
     "POOL_IS_WIDEST_GROUP",
     "a block costs the page bytes of the widest group; before, the longest group times the common page",
     since="0.29.0",
+    reference="vllm#51718",
     where="v1/core/kv_cache_utils.py",
 )
 V2_RUNNER_FOR_LISTED_MODELS = Behaviour(

@@ -147,6 +147,7 @@ EXECUTORS_SAY_WHETHER_ASYNC = Behaviour(
     "EXECUTORS_SAY_WHETHER_ASYNC",
     "executor classes say themselves whether they schedule asynchronously; before, the config had a list",
     since="0.19.1",
+    reference="vllm#36924",
     where="config/vllm.py",
 )
 MLA_SELECTS_BEFORE_SCALES = Behaviour(
@@ -179,6 +180,7 @@ GROUP_SPLIT_HAS_TEXT = Behaviour(
     "GROUP_SPLIT_HAS_TEXT",
     "groups of weights that tensor parallelism cuts are a ValueError that names the layer; before, an assertion",
     since="0.25.1",
+    reference="vllm#46236",
     where="distributed/utils.py",
 )
 EXPERT_GROUPS_ARE_WHOLE = Behaviour(

@@ -82,6 +82,7 @@ KPOOL_HAS_OWN_GROUPS = Behaviour(
     "states beside pooled indexers share the slots of the latent pages, tails those of the indexers' pages",
     since="0.30.0",
     until="0.31.0",
+    reference="vllm#53906",
     where="v1/core/kv_cache_utils.py",
 )
 KPOOL_ALIGNS_BLOCK_SIZE = Behaviour(
@@ -89,6 +90,7 @@ KPOOL_ALIGNS_BLOCK_SIZE = Behaviour(
     "the block size of a model with a pooled indexer is rounded up to whole pool pages; since 0.32 its backend says so",
     since="0.30.0",
     until="0.31.0",
+    reference="vllm#53906",
     where="platforms/cuda.py",
 )
 KPOOL_BACKEND_COUNTS_TOKENS = Behaviour(

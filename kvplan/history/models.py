@@ -79,18 +79,21 @@ PER_LAYER_ARCHITECTURE = Behaviour(
     "PER_LAYER_ARCHITECTURE",
     "model-level head size and KV heads of a model whose layers differ are the largest of any layer",
     since="0.28.0",
+    reference="vllm#49797",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 HEAD_DIM_ZERO_IS_ABSENT = Behaviour(
     "HEAD_DIM_ZERO_IS_ABSENT",
     "a head_dim of 0 counts as absent",
     since="0.25.1",
+    reference="vllm#45219",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 KV_HEADS_FROM_ATTENTION_GROUPS = Behaviour(
     "KV_HEADS_FROM_ATTENTION_GROUPS",
     "num_attention_groups is one of the names of the KV head count",
     since="0.20.2",
+    reference="vllm#39796",
     where="transformers_utils/model_arch_config_convertor.py",
 )
 LONGCAT_COUNTS_DECODER_LAYERS = Behaviour(
@@ -123,6 +126,7 @@ MM_PREFIX_FROM_CONFIG = Behaviour(
     "MM_PREFIX_FROM_CONFIG",
     "a config's own is_mm_prefix_lm decides on bidirectional attention over image tokens",
     since="0.17.1",
+    reference="vllm#34215",
     where="config/model.py",
 )
 MM_PREFIX_LOST_IN_WRAPPED_MODEL = Behaviour(
@@ -168,6 +172,7 @@ JINA_V5_MAY_BE_AN_ENCODER = Behaviour(
     "JINA_V5_MAY_BE_AN_ENCODER",
     "Jina Embeddings V5 with is_decoder false attends in both directions and keeps no cache",
     since="0.27.1",
+    reference="vllm#50688",
     where="model_executor/models/config.py",
 )
 PARTS_ARE_VERIFIED = Behaviour(

@@ -7,6 +7,7 @@ PAGE_FORMULA_IN_SPEC = Behaviour(
     "the spec classes compute the bytes of packed layouts, each with its own formula; since 0.28 the layer's backend "
     "writes its layout into the spec",
     until="0.27.1",
+    reference="vllm#51704",
     where="v1/kv_cache_interface.py",
 )
 NVFP4_FORMULA_IN_EVERY_SPEC = Behaviour(

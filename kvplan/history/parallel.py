@@ -15,6 +15,7 @@ PCP_EXCLUDES_DATA_PARALLEL = Behaviour(
     "prefill context parallelism is refused together with data parallelism",
     since="0.26.0",
     until="0.30.0",
+    reference="vllm#46570",
     where="config/parallel.py",
 )
 PCP_CHECKED_BY_PLATFORM = Behaviour(
@@ -49,6 +50,7 @@ DCP_REFUSALS_HAVE_TEXTS = Behaviour(
     "decode context parallelism that the KV heads do not allow is a ValueError that names the options; before, an "
     "assertion",
     since="0.27.1",
+    reference="vllm#49777",
     where="config/model.py",
 )
 SPARSE_DCP_NEEDS_PACKED_ROWS = Behaviour(
@@ -89,6 +91,7 @@ RANK_REFUSALS_HAVE_TEXTS = Behaviour(
     "data-parallel options that leave a process without a rank of its own are a ValueError that names them; before, "
     "an assertion",
     since="0.27.1",
+    reference="vllm#49124",
     where="engine/arg_utils.py",
 )
 EXTERNAL_RANKS_NEED_EXPERTS = Behaviour(
@@ -121,6 +124,7 @@ BALANCER_COUNTS_PREFILL_RANKS = Behaviour(
     "BALANCER_COUNTS_PREFILL_RANKS",
     "--enable-eplb is content with prefill context parallelism; before, it asked for tensor or data parallelism",
     since="0.26.0",
+    reference="vllm#46570",
     where="config/parallel.py",
 )
 NIXL_EP_TAKES_MICROBATCHES = Behaviour(

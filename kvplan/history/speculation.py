@@ -33,6 +33,7 @@ DFLASH_BY_NAME = Behaviour(
     "DFLASH_BY_NAME",
     "a draft model with dflash in its name is run as dflash",
     since="0.20.2",
+    reference="vllm#36847",
     where="config/speculative.py",
 )
 DSPARK_BY_NAME = Behaviour(
@@ -97,6 +98,7 @@ DFLASH2_FORCES_V2 = Behaviour(
     "DFlash 2 drafts run the V2 model runner whatever the target",
     since="0.28.0",
     until="0.28.0",
+    reference="vllm#52816",
     where="config/vllm.py",
 )
 V2_RUNS_DFLASH = Behaviour(
@@ -117,6 +119,7 @@ V2_RUNS_HIDDEN_STATES = Behaviour(
     "V2_RUNS_HIDDEN_STATES",
     "the V2 runner has the extract_hidden_states method",
     since="0.29.0",
+    reference="vllm#49811",
     where="config/vllm.py",
 )
 V2_RUNS_EAGLE3_PIPELINED = Behaviour(

@@ -79,6 +79,7 @@ BLOCK_MUST_FIT_BATCH = Behaviour(
     "in mode align the final block size must not exceed max_num_batched_tokens",
     since="0.18.1",
     until="0.26.0",
+    reference="vllm#35122",
     where="config/vllm.py",
 )
 BLOCK_MUST_FIT_LONG_PREFILL = Behaviour(
@@ -91,6 +92,7 @@ HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME = Behaviour(
     "HYBRID_BLOCK_CHECKED_AT_CONFIG_TIME",
     "what mode align asks of the scheduler's options is checked with the config; later, once blocks are planned",
     until="0.17.1",
+    reference="vllm#35122",
     where="config/vllm.py",
 )
 ALIGN_EXCLUDES_V2_RUNNER = Behaviour(
@@ -105,6 +107,7 @@ STATE_BLOCK_DEFAULT_UNSET = Behaviour(
     "with prefix caching, a model without attention takes its state block size from --block-size, which is unset by "
     "default",
     until="0.17.1",
+    reference="vllm#35122",
     where="model_executor/models/config.py",
 )
 HYBRID_BLOCK_AT_CONFIG_TIME = Behaviour(
