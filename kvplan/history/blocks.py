@@ -70,6 +70,7 @@ FULL_ALLOCATION_FALLBACK = Behaviour(
     "where pages cannot be unified and MLA stands beside sliding-window layers, the latter are allocated as full "
     "attention",
     since="0.27.1",
+    reference="vllm#48776",
     where="v1/core/kv_cache_utils.py",
 )
 PACKED_GROUPS = Behaviour(
@@ -102,6 +103,7 @@ PROMOTION_TAKES_FULL_BLOCK_SIZE = Behaviour(
     "PROMOTION_TAKES_FULL_BLOCK_SIZE",
     "a promoted spec takes the block size of the full-attention layers",
     since="0.27.1",
+    reference="vllm#48776",
     where="v1/core/kv_cache_utils.py",
 )
 INTERLEAVED_BLOCKS_NOT_SPLIT = Behaviour(

@@ -55,6 +55,7 @@ COMPRESSED_TENSORS_OVERRIDES_FLAG = Behaviour(
     "the kv_cache_scheme of a compressed-tensors checkpoint sets the cache dtype to fp8 over any --kv-cache-dtype; "
     "since 0.22.1 only where the flag is auto",
     until="0.21.0",
+    reference="vllm#42782",
     where="model_executor/layers/attention/attention.py",
 )
 DSA_AUTO_IS_FP8_ON_SM100 = Behaviour(

@@ -25,6 +25,7 @@ DEEPSEEK_V41_FP8_METHOD = Behaviour(
     "DEEPSEEK_V41_FP8_METHOD",
     "fp8 checkpoints of DeepSeek-V4.1 do so too",
     since="0.30.0",
+    reference="vllm#56214",
     where="models/deepseek_v41/quant_config.py",
 )
 MODELOPT_MIXED_METHOD = Behaviour(
@@ -174,6 +175,7 @@ HUMMING_TAKES_INTEGERS = Behaviour(
     "HUMMING_TAKES_INTEGERS",
     "Humming's kernels take integer weights of any shape",
     since="0.23.0",
+    reference="vllm#41652",
     where="model_executor/kernels/linear/__init__.py",
 )
 GROUP_SPLIT_HAS_TEXT = Behaviour(

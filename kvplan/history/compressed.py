@@ -134,6 +134,7 @@ QSA_NEEDS_512_OR_2048_GROUPS = Behaviour(
     "Qwen4-Exp's config class demands indexer_budget / indexer_compress_ratio of 512 or 2048",
     since="0.29.0",
     until="0.31.0",
+    reference="vllm#53896",
     where="models/qwen4_exp/config.py",
 )
 QWEN4_KNOWS_SPARSE_ATTENTION = Behaviour(
@@ -153,6 +154,7 @@ PROMOTION_GROWS_PADDING = Behaviour(
     "PROMOTION_GROWS_PADDING",
     "a sliding latent spec promoted to full attention has its padded page grown with its block",
     since="0.27.1",
+    reference="vllm#48776",
     where="v1/core/kv_cache_utils.py",
 )
 PROMOTED_LATENT_KEEPS_LAYOUT = Behaviour(

@@ -35,5 +35,6 @@ CONNECTOR_ASKED_ABOUT_GRAPHS = Behaviour(
     "the connector's class is looked up with the config, for what it asks of CUDA graphs; before, once the cache is "
     "laid out",
     since="0.17.1",
+    reference="vllm#31057",
     where="config/vllm.py",
 )

@@ -260,6 +260,7 @@ AUXILIARY_STATES_BY_MODEL_TYPE = Behaviour(
     "AUXILIARY_STATES_BY_MODEL_TYPE",
     "the config check lists the model types that EAGLE 3 drafts may have as target",
     until="0.21.0",
+    reference="vllm#42536",
     where="config/speculative.py",
 )
 ADAPTIVE_VERIFICATION_OF_DSPARK_ONLY = Behaviour(
@@ -331,6 +332,7 @@ INKLING_MTP_ONE_TOKEN = Behaviour(
     "Inkling's MTP speculates one token at a time",
     since="0.26.0",
     until="0.27.1",
+    reference="vllm#48869",
     where="config/speculative.py",
 )
 PARSE_MTP_ONE_TOKEN = Behaviour(
