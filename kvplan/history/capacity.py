@@ -159,5 +159,6 @@ V2_RUNNER_FOR_MODELS = Behaviour(
     "V2_RUNNER_FOR_MODELS",
     "models decide which runner they get, and may fall back to V1; before, only VLLM_USE_V2_MODEL_RUNNER did",
     since="0.22.1",
+    reference="vllm#39337",
     where="config/vllm.py",
 )

@@ -223,5 +223,6 @@ ROWS_IN_HOST_MEMORY = Behaviour(
     "ROWS_IN_HOST_MEMORY",
     "HiSparse (hisparse_config, HiSparseConnector) keeps rows of sparse attention in host memory",
     since="0.30.0",
+    reference="vllm#53781",
     where="config/vllm.py",
 )

@@ -35,6 +35,7 @@ PCP_NEEDS_V2_RUNNER = Behaviour(
     "PCP_NEEDS_V2_RUNNER",
     "prefill context parallelism switches to the V2 runner",
     since="0.27.1",
+    reference="vllm#50034",
     where="config/vllm.py",
 )
 A2A_NEEDS_DCP = Behaviour(
@@ -131,6 +132,7 @@ NIXL_EP_TAKES_MICROBATCHES = Behaviour(
     "NIXL_EP_TAKES_MICROBATCHES",
     "microbatches work with the nixl_ep exchange of experts, not only with DeepEP's",
     since="0.24.0",
+    reference="vllm#45275",
     where="config/vllm.py",
 )
 DENSE_MLA_EXCLUDES_BOTH = Behaviour(

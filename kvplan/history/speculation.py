@@ -151,6 +151,7 @@ V2_DYNAMIC_LENGTH = Behaviour(
     "V2_DYNAMIC_LENGTH",
     "the V2 runner has a number of speculative tokens that changes with the batch size",
     since="0.25.1",
+    reference="vllm#45953",
     where="config/vllm.py",
 )
 ASYNC_BY_DEFAULT_WITH_DRAFT_MODELS = Behaviour(
@@ -275,6 +276,7 @@ HIDDEN_STATES_HAVE_SPEC = Behaviour(
     "the cache of extract_hidden_states has a spec of its own, which follows the block size that hybrid models are "
     "raised to and keeps out of their groups; before, it was a latent row of the block size at first",
     since="0.22.1",
+    reference="vllm#39949",
     where="v1/kv_cache_interface.py",
 )
 HIDDEN_STATES_DIVIDE_BLOCKS = Behaviour(
@@ -325,6 +327,7 @@ SPECULATORS_MAY_BE_CAUSAL = Behaviour(
     "SPECULATORS_MAY_BE_CAUSAL",
     "DFlash drafts in the speculators format say with sliding_window_non_causal whether they attend in one direction",
     since="0.26.0",
+    reference="vllm#47745",
     where="transformers_utils/configs/speculators/algos.py",
 )
 INKLING_MTP_ONE_TOKEN = Behaviour(
@@ -353,6 +356,7 @@ DSPARK_NEEDS_WHOLE_BLOCK = Behaviour(
     "a DSpark draft refuses to speculate fewer tokens than its block has",
     since="0.26.0",
     until="0.27.1",
+    reference="vllm#47419",
     where="config/speculative.py",
 )
 EXAONE_MTP_REFUSES_PREFIX_CACHING = Behaviour(

@@ -211,6 +211,7 @@ KDA_STATE_DTYPE_OPTION = Behaviour(
     "KDA_STATE_DTYPE_OPTION",
     "--mamba-ssm-cache-dtype may store the recurrent state of KDA in Kimi K3 as bfloat16; before, always float32",
     since="0.30.0",
+    reference="vllm#55364",
     where="model_executor/layers/mamba/mamba_utils.py",
 )
 SHORT_CONVOLUTION_COUNTS_DRAFTS = Behaviour(
@@ -298,6 +299,7 @@ BAILING_LINEAR_BACKEND = Behaviour(
     "BAILING_LINEAR_BACKEND",
     "Bailing's lightning attention has a backend of its own, which can verify drafts",
     since="0.25.1",
+    reference="vllm#44880",
     where="v1/attention/backends/linear_attn.py",
 )
 SECOND_RUNNER_LACKS_LAST_STATES = Behaviour(
