@@ -311,11 +311,16 @@ SPECULATORS_VERIFIER_IS_REMOTE = Behaviour(
 )
 SPECULATORS_DFLASH = Behaviour("SPECULATORS_DFLASH", "drafts in the speculators format may be DFlash", since="0.20.2")
 SPECULATORS_PEAGLE = Behaviour(
-    "SPECULATORS_PEAGLE", "drafts in the speculators format may be parallel EAGLE", since="0.22.1"
+    "SPECULATORS_PEAGLE",
+    "drafts in the speculators format may be parallel EAGLE",
+    since="0.22.1",
+    reference="vllm#41826",
 )
-SPECULATORS_DSPARK = Behaviour("SPECULATORS_DSPARK", "drafts in the speculators format may be DSpark", since="0.25.1")
+SPECULATORS_DSPARK = Behaviour(
+    "SPECULATORS_DSPARK", "drafts in the speculators format may be DSpark", since="0.25.1", reference="vllm#47093"
+)
 SPECULATORS_DFLASH2 = Behaviour(
-    "SPECULATORS_DFLASH2", "drafts in the speculators format may be DFlash 2", since="0.29.0"
+    "SPECULATORS_DFLASH2", "drafts in the speculators format may be DFlash 2", since="0.29.0", reference="vllm#53797"
 )
 SPECULATORS_NAME_BY_TYPE = Behaviour(
     "SPECULATORS_NAME_BY_TYPE",
