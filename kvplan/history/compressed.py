@@ -212,11 +212,21 @@ POOL_IS_SLOTS_BY_PAGE = Behaviour(
     reference="vllm#44454",
     where="v1/core/kv_cache_utils.py",
 )
+INDEXER_ROWS_HALVED = Behaviour(
+    "INDEXER_ROWS_HALVED",
+    "use_fp4_indexer_cache in --attention-config halves the bytes of the keys of DeepSeek-V4's indexers; before, their "
+    "rows stay as wide as those of fp8",
+    since="0.27.1",
+    until="0.29.0",
+    reference="vllm#48993",
+    where="models/deepseek_v4/attention.py",
+)
 INDEXER_ROWS_CHOSEN = Behaviour(
     "INDEXER_ROWS_CHOSEN",
-    "DeepSeek-V4's indexers keep their keys as --attention-config asks: fp8, or mxfp4 in half the bytes; other values "
-    "are refused",
-    since="0.30.0",
+    "DeepSeek-V4's indexers keep their keys as indexer_kv_dtype in --attention-config asks: fp8, or mxfp4 in half the "
+    "bytes; other values are refused",
+    since="0.28.0",
+    reference="vllm#52550",
     where="v1/attention/backends/mla/indexer.py",
 )
 ROWS_IN_HOST_MEMORY = Behaviour(

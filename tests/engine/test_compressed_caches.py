@@ -604,16 +604,28 @@ def _indexers(plan: Plan) -> list[LayerPlan]:
         # 64 rows of 132 bytes, 8,448, padded to a multiple of 576; as mxfp4 64 of 68, 4,352, padded likewise.
         ("0.33.0", "fp8", 132, 8_640),
         ("0.33.0", "mxfp4", 68, 4_608),
-        ("0.30.0", "mxfp4", 68, 4_608),
+        ("0.28.0", "mxfp4", 68, 4_608),
+        ("0.27.1", "mxfp4", 132, 8_640),
     ],
 )
 def test_indexers_keep_keys_as_asked(version: str, dtype: str, head_size: int, page: int) -> None:
-    found = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", version, {"indexer_kv_dtype": dtype})
+    asked: dict[str, object] = {"indexer_kv_dtype": dtype}
+    found = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", version, asked, "--kv-cache-dtype", "fp8")
     assert {(layer.head_size, layer.spec_page_bytes) for layer in _indexers(found)} == {(head_size, page)}
 
 
-def test_indexers_refuse_other_dtypes() -> None:
-    error = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", "0.33.0", {"indexer_kv_dtype": "bf16"}).error
+@pytest.mark.parametrize(("version", "head_size"), [("0.26.0", 132), ("0.27.1", 68), ("0.29.0", 68)])
+def test_indexers_keep_keys_by_the_older_option(version: str, head_size: int) -> None:
+    """`use_fp4_indexer_cache` saves no bytes before 0.27.1, and is gone in 0.30.0."""
+    asked: dict[str, object] = {"use_fp4_indexer_cache": True}
+    found = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", version, asked, "--kv-cache-dtype", "fp8")
+    assert {layer.head_size for layer in _indexers(found)} == {head_size}
+
+
+@pytest.mark.parametrize("version", ["0.28.0", "0.33.0"])
+def test_indexers_refuse_other_dtypes(version: str) -> None:
+    asked: dict[str, object] = {"indexer_kv_dtype": "bf16"}
+    error = planned_as_asked("deepseek-ai/DeepSeek-V4-Flash", version, asked, "--kv-cache-dtype", "fp8").error
     assert error is not None
     assert (error.stage, error.type) == ("layers", "ValueError")
     assert "indexer_kv_dtype='bf16' is not supported" in error.message

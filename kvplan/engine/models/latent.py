@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
 from kvplan.engine.models.refusals import Refused
-from kvplan.history import compressed
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def chosen_indexer_row_bytes(made: Construction, width: int) -> int:
 
     As mxfp4, two elements share a byte and 32 a scale byte: 128 elements take 68. Raises Refused for another dtype.
     """
-    if not made.release.has(compressed.INDEXER_ROWS_CHOSEN) or made.indexer_dtype in ("auto", "fp8"):
+    if made.indexer_dtype in ("auto", "fp8"):
         return indexer_row_bytes(width)
     if made.indexer_dtype != "mxfp4":
         raise Refused(

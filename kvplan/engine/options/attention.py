@@ -39,7 +39,11 @@ def flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
 
 
 def indexer_dtype(launch: Launch) -> str:
-    """What the launch asks of the key caches of sparse attention's indexers."""
+    """What the launch asks of the key caches of DeepSeek-V4's indexers, "auto" where its release does not listen."""
+    if _nested(launch, "use_fp4_indexer_cache") is True and launch.release.has(history.INDEXER_ROWS_HALVED):
+        return "mxfp4"
+    if not launch.release.has(history.INDEXER_ROWS_CHOSEN):
+        return "auto"
     return str(_nested(launch, "indexer_kv_dtype") or "auto")
 
 
