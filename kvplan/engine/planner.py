@@ -217,6 +217,7 @@ def _model(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
             pooler=pooler if isinstance(pooler, Mapping) else None,
             indexer_dtype=attention.indexer_dtype(launch),
+            datacenter_blackwell=launch.hardware.capability[0] == 10,
         )
     except Refused as refused:
         raise stop(

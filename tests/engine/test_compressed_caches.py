@@ -631,6 +631,23 @@ def test_indexers_refuse_other_dtypes(version: str) -> None:
     assert "indexer_kv_dtype='bf16' is not supported" in error.message
 
 
+@pytest.mark.parametrize("version", ["0.29.0", "0.33.0"])
+def test_indexers_refuse_mxfp4_without_blackwell(version: str) -> None:
+    asked: dict[str, object] = {"indexer_kv_dtype": "mxfp4"}
+    model = "deepseek-ai/DeepSeek-V4-Flash"
+    error = planned_as_asked(model, version, asked, "--kv-cache-dtype", "fp8", gpu="h100").error
+    assert error is not None
+    assert (error.stage, error.type) == ("layers", "ValueError")
+    assert "indexer_kv_dtype='mxfp4' requires Blackwell datacenter GPUs" in error.message
+
+
+def test_older_option_takes_any_gpu_at_first() -> None:
+    asked: dict[str, object] = {"use_fp4_indexer_cache": True}
+    model = "deepseek-ai/DeepSeek-V4-Flash"
+    found = planned_as_asked(model, "0.27.1", asked, "--kv-cache-dtype", "fp8", gpu="h100")
+    assert {layer.head_size for layer in _indexers(found)} == {68}
+
+
 @pytest.mark.parametrize(
     ("model", "flags", "stage", "text"),
     [
@@ -650,11 +667,11 @@ def test_rows_in_host_memory_are_refused_or_not_planned(
     assert text in error.message
 
 
-def planned_as_asked(model: str, version: str, attention: dict[str, object], *flags: str) -> Plan:
+def planned_as_asked(model: str, version: str, attention: dict[str, object], *flags: str, gpu: str = "b200") -> Plan:
     launch = from_command(
         ["vllm", "serve", model, "--max-model-len", "8192", "--attention-config", json.dumps(attention), *flags],
         release=resolve(version),
-        hardware=parse_gpu("b200"),
+        hardware=parse_gpu(gpu),
         available_kv_memory=60 << 30,
     )
     return plan(load(model), launch)

@@ -48,12 +48,14 @@ def build(
     prefix: str = "",
     pooler: Mapping[str, Any] | None = None,
     indexer_dtype: str = "auto",
+    datacenter_blackwell: bool = True,
 ) -> ModelGeometry:
     """The layers and model-level numbers of `checkpoint` in `release`.
 
     `runner`, `convert` and `model_impl` are the options of those names, `mla_disabled` the environment's
     VLLM_MLA_DISABLE; `prefix` is where the model hangs in the module tree, `pooler` what `--pooler-config` says,
-    `indexer_dtype` what `--attention-config` asks of the indexers' key caches.
+    `indexer_dtype` what `--attention-config` asks of the indexers' key caches,
+    `datacenter_blackwell` says whether the GPU's compute capability is 10.x.
     Raises Refused where vLLM itself stops on the model, Unplaceable where kvplan cannot say which caches it has,
     InputError where the config lacks what its class reads.
     """
@@ -86,6 +88,7 @@ def build(
         use_mla=use_mla,
         prefix=prefix,
         indexer_dtype=indexer_dtype,
+        datacenter_blackwell=datacenter_blackwell,
     )
     innermost = _innermost(made)
     needed.check(innermost)

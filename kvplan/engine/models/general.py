@@ -38,6 +38,8 @@ class Construction:
     """Where the class hangs in the module tree, empty at the top."""
     indexer_dtype: str = "auto"
     """What --attention-config asks of the indexers' key caches."""
+    datacenter_blackwell: bool = True
+    """Whether the GPU's compute capability is 10.x, which keys as mxfp4 need."""
 
     @property
     def count(self) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general
 from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
 from kvplan.engine.models.refusals import Refused
+from kvplan.history import compressed
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -168,7 +169,8 @@ def indexer_row_bytes(width: int) -> int:
 def chosen_indexer_row_bytes(made: Construction, width: int) -> int:
     """Bytes of a key row of DeepSeek-V4's indexers, in the dtype that the launch asks for.
 
-    As mxfp4, two elements share a byte and 32 a scale byte: 128 elements take 68. Raises Refused for another dtype.
+    As mxfp4, two elements share a byte and 32 a scale byte: 128 elements take 68. Raises Refused for another
+    dtype, and for mxfp4 on a GPU that does not score such keys.
     """
     if made.indexer_dtype in ("auto", "fp8"):
         return indexer_row_bytes(width)
@@ -177,6 +179,14 @@ def chosen_indexer_row_bytes(made: Construction, width: int) -> int:
             made.architecture,
             f"indexer_kv_dtype={made.indexer_dtype!r} is not supported by the DeepSeek sparse indexer (expected one of "
             "('fp8', 'mxfp4')).",
+            "ValueError",
+            "layers",
+        )
+    if not made.datacenter_blackwell and made.release.has(compressed.INDEXER_ROWS_CHOSEN):
+        raise Refused(
+            made.architecture,
+            "indexer_kv_dtype='mxfp4' requires Blackwell datacenter GPUs (sm_10x, e.g. B200/GB200); sm_120 (consumer "
+            "Blackwell) and earlier architectures are not supported.",
             "ValueError",
             "layers",
         )
