@@ -72,6 +72,15 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise pipeline_unsupported(geometry.architecture)
+    reason = next((layer.one_stage_because for layer in geometry.layers if layer.one_stage_because), None)
+    if stages > 1 and reason is not None:
+        raise stop(
+            Stage.PARALLEL,
+            "pipeline_unsupported",
+            reason,
+            exception="NotImplementedError",
+            facts={"architecture": geometry.architecture},
+        )
     if stages > 1 and geometry.pipelines_unnamed_part:
         raise stop(
             Stage.LAYERS,

@@ -175,6 +175,7 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
         page_size_padded=block.state_page_padded,
         extra_states=state.extra_states,
         type_knows_page=release.has(state_history.STATE_TYPE_KNOWS_PAGE),
+        replicated=layer.geometry.state is not None and layer.geometry.state.replicated,
     )
 
 

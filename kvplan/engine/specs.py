@@ -212,6 +212,8 @@ class MambaSpec:
     """Whether only layers with equal pages need the same number of states (0.29.0)."""
     row_alignment: int = 1
     indexes_by_block_stride: bool = False
+    replicated: bool = False
+    """Whether every tensor-parallel rank keeps the whole state."""
 
     num_kv_heads: None = None
     head_size: None = None
@@ -237,8 +239,8 @@ class MambaSpec:
 
     @property
     def type_key(self) -> tuple[object, ...]:
-        """Layers that keep equally many states (later also of one size) are of one type."""
-        return ("state", self.extra_states, self.page_bytes if self.type_knows_page else None)
+        """Layers that keep equally many states (later also of one size), divided alike, are of one type."""
+        return ("state", self.extra_states, self.replicated, self.page_bytes if self.type_knows_page else None)
 
     @property
     def merge_key(self) -> tuple[object, ...]:

@@ -233,19 +233,21 @@ def _check_steps(block_size: int, config: EngineConfig, stage: Stage, exception:
 
 
 def _model_state_bytes(geometry: ModelGeometry, config: EngineConfig, split: Split, stage: Stage) -> int:
-    """Bytes of one state as the model class reports it, for one rank."""
+    """Bytes of the largest state that the model class reports, for one rank."""
     if geometry.state is None:
         return 0
-    built = build_state(
-        geometry.state,
-        config.state,
-        config.release,
-        tensor=split.tensor,
-        model_dtype=config.model_dtype,
-        hardware=config.hardware,
-        stage=stage,
+    return max(
+        build_state(
+            state,
+            config.state,
+            config.release,
+            tensor=split.tensor,
+            model_dtype=config.model_dtype,
+            hardware=config.hardware,
+            stage=stage,
+        ).bytes
+        for state in (geometry.state, *geometry.state.beside)
     )
-    return built.bytes
 
 
 def _attention_token_bytes(

@@ -77,6 +77,7 @@ def build_state(
     if state.kind is StateKind.MAMBA2 and stage is Stage.LAYERS:
         _check_mixer(state, tensor)
     drafts = options.speculative_tokens if state.counts_drafts else 0
+    tensor = 1 if state.replicated else tensor
     shapes = _shapes(state, tensor, drafts, stage)
     dtypes = _dtypes(state, options, release, model_dtype, len(shapes), stage)
     if options.replay_window is not None and state.kind is StateKind.MAMBA2:
@@ -222,6 +223,8 @@ def _checkpoints(
     hardware: Hardware,
 ) -> tuple[int, int | None]:
     """(states that mode align keeps beside the usual two, positions at which one can be stored in a prompt)."""
+    if state.follows is not None:
+        return _checkpoints(state.follows, options, release, model_dtype, dtypes, hardware)
     if options.cache_mode != "align" or not state.checkpoints:
         return 0, None
     major = hardware.capability[0]

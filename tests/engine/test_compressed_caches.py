@@ -444,6 +444,9 @@ def qwen4_exp(**fields: Any) -> Checkpoint:
         "indexer_head_dim": 128,
         "indexer_budget": 2048,
         "indexer_compress_ratio": 4,
+        "hc_count": 4,
+        "ple_conv_kernel_size": 4,
+        "ngram_size": 3,
         "max_position_embeddings": 32768,
     }
     return model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
@@ -462,6 +465,34 @@ def test_qwen4_exp_keeps_three_caches_an_indexed_layer() -> None:
     assert (compressed.spec, compressed.page_bytes) == ("MLAAttentionSpec", 36_864)
     ring = layer(found, f"{place}.indexer.raw_key_cache")
     assert (ring.spec, ring.spec_block_size, ring.spec_page_bytes) == ("CircularBufferSpec", 4, 1_024)
+
+
+def test_qwen4_exp_embeddings_keep_a_state_that_every_rank_holds_whole() -> None:
+    """Layers 1 and 3, counted from 1: (4 - 1) * 3 columns of 4 * 2,048 channels, 147,456 bytes on each of two GPUs,
+    padded like the delta nets' states to the attention's page."""
+    found = planned(qwen4_exp(ple_layer_ids=[1, 3]), "-tp", "2")
+    assert found.ok
+    assert [each.name for each in found.layers if each.layer_class == "Qwen4ExpPLELayer"] == [
+        "model.layers.0.ple",
+        "model.layers.2.ple",
+    ]
+    embedding = layer(found, "model.layers.0.ple")
+    assert (embedding.state_shapes, embedding.backend) == (((9, 8_192),), "PLE_SHORT_CONV_ATTN")
+    assert (embedding.unpadded_page_bytes, embedding.page_bytes) == (147_456, 589_824)
+    assert not [group for group in found.groups if len({name.endswith(".ple") for name in group.layers}) > 1]
+    refused = planned(qwen4_exp(ple_layer_ids=[1, 3]), "-pp", "2")
+    assert refused.error is not None
+    assert (refused.error.type, refused.error.code) == ("NotImplementedError", "pipeline_unsupported")
+
+
+def test_qwen4_exp_aligns_to_the_embeddings_state_even_without_embeddings() -> None:
+    """On eight GPUs a delta net's state is 137,216 bytes. Until 0.32 blocks are multiples of 16 tokens of 1,024 bytes:
+    144 tokens are just the 147,456 bytes of an embedding's state, so that nothing is padded. 0.33.0 has multiples of
+    64: 192 tokens, and states padded to their 196,608 bytes."""
+    name = "model.layers.0.linear_attn"
+    older, newer = (layer(planned(qwen4_exp(), "-tp", "8", release=release), name) for release in ("0.31.0", "0.33.0"))
+    assert (older.block_size, older.spec_page_bytes) == (144, 137_216)
+    assert (newer.block_size, newer.spec_page_bytes) == (192, 196_608)
 
 
 def test_qwen4_exp_cache_dtypes() -> None:

@@ -104,6 +104,8 @@ def _qwen4(**fields: Any) -> Checkpoint:
         "indexer_compress_ratio": 4,
         "max_position_embeddings": 32768,
         "hc_count": 4,
+        "ple_conv_kernel_size": 4,
+        "ngram_size": 3,
         "mtp_num_hidden_layers": 1,
     }
     return _model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
@@ -454,6 +456,11 @@ def test_hidden_states_refusals() -> None:
 )
 def test_adaptive_verification(release: str, flags: tuple[str, ...], refused: str | None) -> None:
     head = _model("LlamaForCausalLMEagle3", "llama", **{**_BASE, "num_hidden_layers": 1})
-    asked = {"method": "eagle3", "model": "head", "num_speculative_tokens": 3, "enable_adaptive_verification": True}
+    asked: dict[str, Any] = {
+        "method": "eagle3",
+        "model": "head",
+        "num_speculative_tokens": 3,
+        "enable_adaptive_verification": True,
+    }
     found = _planned(_llama(), *flags, release=release, draft=head, **asked)
     assert found.ok if refused is None else refused in _error(found)

@@ -119,7 +119,7 @@ FORMATS: dict[str, Callable[[BackendQuery, Release], CacheFormat]] = {
 
 MORE_STATES: dict[str, Callable[[Construction], State]] = {
     "glm5_next": glm5_next.glm5_next_state,
-    "qwen4_exp": states.delta_state,
+    "qwen4_exp": qwen4_exp.qwen4_exp_state,
 }
 """Families of other files with state layers: the state that the class itself reports."""
 

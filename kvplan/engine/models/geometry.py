@@ -92,6 +92,12 @@ class State:
     """Whether queries, keys and values are convolved into tensors of their own."""
     checkpoints: bool = False
     """Whether the layer can store a state inside a prompt, where its fast prefill kernel runs."""
+    replicated: bool = False
+    """Whether every tensor-parallel rank keeps all of it."""
+    follows: State | None = None
+    """The state of other layers with which this one is stored inside a prompt."""
+    beside: tuple[State, ...] = ()
+    """Of the state that a class reports: those of its other layers, whose pages block sizes are aligned to as well."""
 
 
 class Form(StrEnum):
@@ -246,6 +252,8 @@ class LayerGeometry:
     own: OwnCache | None = None
     """Set where `kind` is OWN."""
     state: State | None = None
+    one_stage_because: str | None = None
+    """Why vLLM refuses pipeline stages where the model has such a layer, in words like its own."""
     owns_indexer: bool = False
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
     own_backend: str | None = None

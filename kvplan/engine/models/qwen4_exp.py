@@ -6,12 +6,13 @@ Facts from models/qwen4_exp.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots
-from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots, State, StateKind
+from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import attention_layer, delta_state, state_layer
 from kvplan.history import compressed as history
 
@@ -27,6 +28,10 @@ _ATTENTION = "QWEN4_EXP_QSA_TRITON"
 _SIDE = "QWEN4_EXP_EXP_QSA_STATE"
 _WORDS = frozenset({"linear_attention", "full_attention"})
 _GATES = frozenset({"silu", "swish", "sigmoid"})
+_NO_STAGES = (
+    "Qwen4Exp N-gram PLE embedding requires pipeline_parallel_size=1: later pipeline ranks do not receive the token "
+    "ids that it looks up."
+)
 _ROPE_POSITIONS = 12
 """Elements in which a ring row carries three int64 rotary positions."""
 
@@ -34,14 +39,15 @@ _ROPE_POSITIONS = 12
 def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
     """A delta net or an attention with its index caches for each decoder layer, by layer_types."""
     text = made.text
-    if text.items("ple_layer_ids"):
-        raise Unplaceable(made.architecture, "its per-layer embeddings keep convolution states of their own")
     types = _types(made)
     indexed = text.get("indexer_n_heads") is not None
     _check(made, types, indexed=indexed)
     state = delta_state(made)
+    embedded = frozenset(text.items("ple_layer_ids") or ())
     built: list[LayerGeometry] = []
     for index in range(made.count):
+        if index + 1 in embedded:
+            built.append(_embedding(made, index, state))
         if types and types[index] == "linear_attention":
             built.append(
                 state_layer(
@@ -51,6 +57,39 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
         else:
             built += _attention(made, index)
     return tuple(built)
+
+
+def qwen4_exp_state(made: Construction) -> State:
+    """The delta net's, with that of the per-layer embeddings, which the class reports whether or not it has any."""
+    state = delta_state(made)
+    return replace(state, beside=(_embedding_state(made, state),))
+
+
+def _embedding_state(made: Construction, state: State) -> State:
+    """The inputs of a dilated convolution over all residual streams, whole on every rank: (4 - 1) * 3 columns of
+    4 * 2,048 channels are 147,456 bytes in bfloat16."""
+    text = made.text
+    return State(
+        kind=StateKind.CONVOLUTION,
+        kernel=(text.positive("ple_conv_kernel_size") - 1) * text.positive("ngram_size") + 1,
+        width=text.positive("hidden_size") * text.positive("hc_count"),
+        counts_drafts=True,
+        replicated=True,
+        follows=state,
+    )
+
+
+def _embedding(made: Construction, index: int, state: State) -> LayerGeometry:
+    """The n-gram embedding of decoder layer `index` (`ple_layer_ids` counts from 1)."""
+    layer = state_layer(
+        made,
+        index,
+        _embedding_state(made, state),
+        "model.layers.{i}.ple",
+        layer_class="Qwen4ExpPLELayer",
+        backend="PLE_SHORT_CONV_ATTN",
+    )
+    return replace(layer, one_stage_because=_NO_STAGES)
 
 
 def _types(made: Construction) -> Sequence[object]:
