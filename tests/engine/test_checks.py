@@ -267,6 +267,15 @@ def test_weights_that_ranks_would_cut(
     assert text in error.message
 
 
+def test_a_tower_that_is_quantised_like_its_decoder() -> None:
+    """The list of what stays unquantised names `model.vision_tower`, vLLM calls it `vpm`: 4,304 rows are 33 groups of
+    128 and 80 rows, on one GPU too."""
+    error = planned("openbmb/MiniCPM-V-4_6", "0.33.0").error
+    assert error is not None
+    assert (error.code, error.facts["weight"]) == ("weight_block_split", "vpm.encoder.layers.0.mlp.fc2")
+    assert (error.facts["size"], error.facts["block"]) == (4_304, 128)
+
+
 @pytest.mark.parametrize(
     ("model", "section", "flags", "version", "gpu"),
     [

@@ -3,8 +3,8 @@
 Sources: the linear layers of the model classes in `by_name.FEED_FORWARD` and `FusedMoE`.
 
 Covered are models built from the usual parts: grouped-query or MLA attention, a dense MLP, routed and shared experts.
-Left out: other model classes, multimodal encoders, and layers that are quantised otherwise than the first of their kind
-(the first attention, dense and expert layer speak for all).
+Left out: other model classes, most multimodal encoders, and layers that are quantised otherwise than the first of their
+kind (the first attention, dense and expert layer speak for all).
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def parts(
     geometry: ModelGeometry, text: Mapping[str, Any], config: EngineConfig, *, feed_forward: bool
 ) -> Iterator[Part]:
     """The weights of attention, or of what comes behind it; none for a class whose weights are not followed."""
+    if not feed_forward:
+        yield from _towers(geometry, config.tensor_parallel)
     if geometry.architecture not in FEED_FORWARD:
         return
     if feed_forward:
@@ -66,6 +68,14 @@ def parts(
     else:
         yield from _states(geometry, text, config.tensor_parallel)
         yield from _attention(geometry, text, config.tensor_parallel)
+
+
+def _towers(geometry: ModelGeometry, tensor: int) -> Iterator[Part]:
+    """The second MLP weight of the towers that are quantised like the decoder, which are built before it."""
+    for tower in geometry.towers:
+        rows = dict(tower.sizes).get("intermediate_size")
+        if tower.down_projection is not None and tower.width is not None and rows is not None:
+            yield _rows(tower.down_projection, rows, tensor, tower.width)
 
 
 def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) -> Iterator[Part]:

@@ -287,6 +287,11 @@ class Tower:
     """Whether it stays whole on every rank where the heads do not divide."""
     whole_on_request: bool = False
     """Whether `--mm-encoder-tp-mode data` keeps it whole on every rank."""
+    down_projection: str | None = None
+    """Name of its first layer's second MLP weight, where the class quantises the tower like the decoder and that is
+    followed."""
+    width: int | None = None
+    """Elements of its hidden states, where `down_projection` is known."""
 
 
 GENERAL_FAMILY = "general"

@@ -33,6 +33,8 @@ class Row:
     """Fields with widths that are split; `a*b` for a product."""
     yields: bool = False
     """Whether the tower stays whole on every rank where its heads do not divide."""
+    down_projection: str | None = None
+    """Name of the first layer's second MLP weight, where the class hands the tower the checkpoint's quantisation."""
     since: str | None = None
     until: str | None = None
 
@@ -42,6 +44,14 @@ _QWEN = (Row("vision_config", "num_heads", ("intermediate_size",)),)
 _GLM = (Row("vision_config", "num_heads", ("out_hidden_size", "intermediate_size")),)
 _INTERN = (Row("vision_config", None, ("intermediate_size",)),)
 _PERCEPTION = (Row("vision_config", "heads", ("width*mlp_ratio",)),)
+_MINICPM_V4_6 = (
+    Row(
+        "vision_config",
+        "num_attention_heads",
+        ("intermediate_size",),
+        down_projection="vpm.encoder.layers.0.mlp.fc2",
+    ),
+)
 _WHISPER = (Row("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
 _MOON = (
     Row("vision_config", "num_attention_heads", ("intermediate_size",), until="0.25.1"),
@@ -80,7 +90,6 @@ TOWERS: dict[str, tuple[Row, ...]] = {
             "llava_next_video",
             "llava_onevision",
             "llava_onevision2",
-            "minicpmv4_6",
             "minicpmv4_7",
             "mistral3",
             "mllama4",
@@ -124,6 +133,7 @@ TOWERS: dict[str, tuple[Row, ...]] = {
     **dict.fromkeys(("jina_vl", "qwen2_vl"), (Row("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),)),
     **dict.fromkeys(("kimi_k25", "models.kimi_k3"), _MOON),
     **dict.fromkeys(("moss_transcribe_diarize", "ultravox", "voxtral"), _WHISPER),
+    "minicpmv4_6": _MINICPM_V4_6,
     "colpali": (*_USUAL, Row("vlm_config.vision_config", "num_attention_heads", ("intermediate_size",))),
     "dots_ocr": (Row("vision_config", "num_attention_heads", ("intermediate_size",)),),
     "ernie45_vl": (Row("vision_config", "num_heads", ("hidden_size*mlp_ratio",)),),
@@ -210,6 +220,8 @@ def _tower(row: Row, made: Construction) -> Tower | None:
         sizes=tuple((name, size) for name in row.sizes if (size := _product(section, name)) is not None),
         yields=row.yields,
         whole_on_request=made.entry.module in WHOLE_ON_REQUEST,
+        down_projection=row.down_projection,
+        width=None if row.down_projection is None else section.optional("hidden_size"),
     )
 
 

@@ -18,12 +18,14 @@ def check(plan: Plan) -> Iterator[Finding]:
     """One finding per weight that does not divide: of attention, and of what comes behind it."""
     for error in errors(plan, "weight_block_split"):
         size, block = whole(error, "size") or 0, whole(error, "block") or 0
+        ranks = whole(error, "tensor_parallel") or 1
+        has = f"{FLAG} {ranks} leaves each rank" if ranks > 1 else f"{plan.checkpoint.name} has"
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{FLAG} {whole(error, 'tensor_parallel')} leaves each rank {words.number(size)} rows of "
-                f"{fact(error, 'weight')}, which is no multiple of the checkpoint's quantisation block of {block}"
+                f"{has} {words.number(size)} rows of {fact(error, 'weight')}, which is no multiple of the checkpoint's "
+                f"quantisation block of {block}"
             ),
             options=(FLAG,),
             fix=_fix(error, size, block),
@@ -33,8 +35,11 @@ def check(plan: Plan) -> Iterator[Finding]:
 def _fix(error: StartupError, size: int, block: int) -> str:
     """Halve the tensor-parallel size until whole blocks are left; experts can also stay whole."""
     tensor = whole(error, "tensor_parallel") or 1
-    smaller = next((tp for tp in range(tensor - 1, 0, -1) if tensor % tp == 0 and size * tensor // tp % block == 0), 1)
-    fix = f"{FLAG} {smaller}"
+    divisors = (tp for tp in range(tensor - 1, 0, -1) if tensor % tp == 0)
+    smaller = next((tp for tp in divisors if size * tensor // tp % block == 0), None)
+    fix = (
+        f"{FLAG} {smaller}" if smaller else "a checkpoint that leaves this weight unquantised: no split makes it whole"
+    )
     if fact(error, "experts") and not fact(error, "expert_parallel"):
         fix += ", or --enable-expert-parallel, which keeps each expert whole on one rank"
     return fix
