@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint import load
-from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
@@ -20,25 +20,10 @@ from kvplan.engine.values import LayerPlan, Plan
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
+from tests.engine.checkpoints import model, qwen4_exp
 
 NEWEST = "0.33.0"
 GIB = 1 << 30
-
-
-def model(architecture: str, model_type: str, **fields: Any) -> Checkpoint:
-    """A checkpoint of the fields given."""
-    config = {"architectures": [architecture], "model_type": model_type, "dtype": "bfloat16", **fields}
-    return Checkpoint(
-        reference="model",
-        name="model",
-        source=Source.DIRECTORY,
-        path="model/config.json",
-        config_sha256="",
-        config=config,
-        text_config=config,
-        architectures=(architecture,),
-        model_type=model_type,
-    )
 
 
 def planned(checkpoint: Checkpoint, *flags: str, release: str = NEWEST, gpu: str = "h200") -> Plan:
@@ -423,33 +408,6 @@ def test_a_state_must_fit_a_latent_page_before_032() -> None:
     with pytest.raises(StateTooLarge, match="20000 bytes"):
         pooled_groups(specs, resolve("0.31.0"))
     assert pooled_groups(specs, resolve("0.32.0")) is None
-
-
-def qwen4_exp(**fields: Any) -> Checkpoint:
-    """Four layers of Qwen4-Exp, the last one indexed."""
-    base = {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "head_dim": 256,
-        "hidden_size": 2048,
-        "linear_conv_kernel_dim": 4,
-        "linear_key_head_dim": 128,
-        "linear_value_head_dim": 128,
-        "linear_num_key_heads": 16,
-        "linear_num_value_heads": 32,
-        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-        "indexer_n_heads": 8,
-        "indexer_kv_heads": 1,
-        "indexer_head_dim": 128,
-        "indexer_budget": 2048,
-        "indexer_compress_ratio": 4,
-        "hc_count": 4,
-        "ple_conv_kernel_size": 4,
-        "ngram_size": 3,
-        "max_position_embeddings": 32768,
-    }
-    return model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
 
 
 def test_qwen4_exp_keeps_three_caches_an_indexed_layer() -> None:

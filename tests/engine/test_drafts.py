@@ -7,29 +7,15 @@ from typing import Any
 
 import pytest
 
-from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import Plan, plan
 from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
+from tests.engine.checkpoints import model, qwen4_exp
 
 GIB = 1 << 30
-
-
-def _model(architecture: str, model_type: str, **fields: Any) -> Checkpoint:
-    config = {"architectures": [architecture], "model_type": model_type, "dtype": "bfloat16", **fields}
-    return Checkpoint(
-        reference="model",
-        name="model",
-        source=Source.DIRECTORY,
-        path="model/config.json",
-        config_sha256="",
-        config=config,
-        text_config=config,
-        architectures=(architecture,),
-        model_type=model_type,
-    )
 
 
 def _planned(
@@ -84,36 +70,9 @@ def test_ring_in_a_page_needs_a_row_a_draft() -> None:
     assert OwnCache(form=Form.FULL).for_drafts(3).ring_rows == 0
 
 
-def _qwen4(**fields: Any) -> Checkpoint:
-    base = {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 2,
-        "head_dim": 256,
-        "hidden_size": 2048,
-        "linear_conv_kernel_dim": 4,
-        "linear_key_head_dim": 128,
-        "linear_value_head_dim": 128,
-        "linear_num_key_heads": 16,
-        "linear_num_value_heads": 32,
-        "layer_types": ["linear_attention"] * 3 + ["full_attention"],
-        "indexer_n_heads": 8,
-        "indexer_kv_heads": 1,
-        "indexer_head_dim": 128,
-        "indexer_budget": 2048,
-        "indexer_compress_ratio": 4,
-        "max_position_embeddings": 32768,
-        "hc_count": 4,
-        "ple_conv_kernel_size": 4,
-        "ngram_size": 3,
-        "mtp_num_hidden_layers": 1,
-    }
-    return _model("Qwen4ExpForCausalLM", "qwen4_exp_text", **{**base, **fields})
-
-
 def test_qwen4_exp_mtp_is_an_indexed_layer_after_the_targets() -> None:
     """A ring of 4 + 2 raw keys rounds up to 8 of 128 bfloat16 elements; each of two ranks has one KV head of 256."""
-    found = _planned(_qwen4(), "-tp", "2", method="mtp", num_speculative_tokens=2)
+    found = _planned(qwen4_exp(mtp_num_hidden_layers=1), "-tp", "2", method="mtp", num_speculative_tokens=2)
     assert found.ok
     size = found.groups[0].block_size
     place = "mtp.layers.4.self_attn"
@@ -128,8 +87,8 @@ def test_qwen4_exp_ring_must_divide_the_block() -> None:
     """The state counts drafts, so that blocks grow with them: 12 tokens take 16 slots, which divide 640 tokens; 8 take
     12, which do not."""
     ngram: dict[str, Any] = {"method": "ngram", "prompt_lookup_max": 4}
-    assert _planned(_qwen4(), "-tp", "2", num_speculative_tokens=12, **ngram).ok
-    refused = _planned(_qwen4(), "-tp", "2", num_speculative_tokens=8, **ngram)
+    assert _planned(qwen4_exp(mtp_num_hidden_layers=1), "-tp", "2", num_speculative_tokens=12, **ngram).ok
+    refused = _planned(qwen4_exp(mtp_num_hidden_layers=1), "-tp", "2", num_speculative_tokens=8, **ngram)
     assert refused.error is not None
     assert refused.error.type == "AssertionError"
     assert (refused.error.facts["block_size"], refused.error.facts["multiple"]) == (640, 12)
@@ -152,7 +111,7 @@ def _step5(**fields: Any) -> Checkpoint:
         "max_position_embeddings": 131072,
         "sparse_config": {"enabled": True},
     }
-    return _model("Step5ForCausalLM", "step5", **{**base, **fields})
+    return model("Step5ForCausalLM", "step5", **{**base, **fields})
 
 
 def test_step5_mtp_goes_on_with_the_layer_types() -> None:
@@ -196,7 +155,7 @@ def _dots3(**fields: Any) -> Checkpoint:
         "layer_types": ["full_attention"] + ["sliding_attention"] * 3,
         "max_position_embeddings": 131072,
     }
-    return _model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
+    return model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
 
 
 def test_dots3_note_mtp_slides() -> None:
@@ -223,7 +182,7 @@ def _inkling(**fields: Any) -> Checkpoint:
         "max_position_embeddings": 131072,
         "mtp_config": {"num_nextn_predict_layers": 3, "local_layer_ids": [0]},
     }
-    return _model("InklingForCausalLM", "inkling_model", **{**base, **fields})
+    return model("InklingForCausalLM", "inkling_model", **{**base, **fields})
 
 
 def test_inkling_builds_as_many_depths_as_it_speculates() -> None:
@@ -265,7 +224,7 @@ def _deepseek(*, newer: bool = False, **fields: Any) -> Checkpoint:
         "dspark_target_layer_ids": [1, 2, 3],
     }
     names = ("DeepseekV41ForCausalLM", "deepseek_v41") if newer else ("DeepseekV4ForCausalLM", "deepseek_v4")
-    return _model(*names, **{**base, **fields})
+    return model(*names, **{**base, **fields})
 
 
 def test_dspark_stages_slide() -> None:
@@ -321,7 +280,7 @@ def test_dspark_width_must_be_given_where_no_model_is() -> None:
 
 
 def test_mtp_without_layers_divides_by_nothing() -> None:
-    target = _model(
+    target = model(
         "DeepseekV3ForCausalLM",
         "deepseek_v3",
         num_hidden_layers=4,
@@ -354,11 +313,11 @@ def _llama4_head(**fields: Any) -> Checkpoint:
         "yoco_local_kv_layer": None,
         "max_position_embeddings": 131072,
     }
-    return _model("Llama4ForCausalLM", "llama4_text", **{**base, **fields})
+    return model("Llama4ForCausalLM", "llama4_text", **{**base, **fields})
 
 
 def test_llama4_eagle_heads_chunk_and_switch_the_hybrid_manager_off() -> None:
-    target = _model(
+    target = model(
         "Llama4ForCausalLM",
         "llama4_text",
         num_hidden_layers=4,
@@ -398,7 +357,7 @@ _BASE = {
 
 
 def _llama(**fields: Any) -> Checkpoint:
-    return _model("LlamaForCausalLM", "llama", **{**_BASE, **fields})
+    return model("LlamaForCausalLM", "llama", **{**_BASE, **fields})
 
 
 def _extracting(*layers: int, tokens: int = 1) -> dict[str, Any]:
@@ -422,7 +381,7 @@ def test_hidden_states_beside_groups_take_their_page() -> None:
     """Pages of 16 * 2 * 128 * 2 = 8,192 bytes on 8 ranks grow threefold for 24,576 bytes of states a token: blocks of
     48 tokens, and one token of states. Before, a page held no token at all, and was taken for one that holds one."""
     windows = {"layer_types": ["sliding_attention", "full_attention"] * 2, "sliding_window": 512}
-    target = _model("GptOssForCausalLM", "gpt_oss", **{**_BASE, **windows})
+    target = model("GptOssForCausalLM", "gpt_oss", **{**_BASE, **windows})
     grown = _planned(target, "-tp", "8", **_extracting(0, 1, 2))
     assert grown.ok
     assert {layer.page_bytes for layer in grown.layers} == {24_576}
@@ -439,7 +398,7 @@ def test_hidden_states_refusals() -> None:
     none = _planned(_llama(), method="extract_hidden_states", num_speculative_tokens=1)
     assert none.error is not None
     assert none.error.type == "ZeroDivisionError"
-    phi = _model("PhiMoEForCausalLM", "phimoe", **_BASE)
+    phi = model("PhiMoEForCausalLM", "phimoe", **_BASE)
     assert "does not support EAGLE3 interface" in _error(_planned(phi, **_extracting(0)))
 
 
@@ -455,7 +414,7 @@ def test_hidden_states_refusals() -> None:
     ],
 )
 def test_adaptive_verification(release: str, flags: tuple[str, ...], refused: str | None) -> None:
-    head = _model("LlamaForCausalLMEagle3", "llama", **{**_BASE, "num_hidden_layers": 1})
+    head = model("LlamaForCausalLMEagle3", "llama", **{**_BASE, "num_hidden_layers": 1})
     asked: dict[str, Any] = {
         "method": "eagle3",
         "model": "head",
