@@ -267,6 +267,16 @@ def test_weights_that_ranks_would_cut(
     assert text in error.message
 
 
+def test_the_transformers_backend_wants_a_plan_for_tensor_parallelism() -> None:
+    """BERT's masked language model runs on Transformers' own code, whose config has no such plan."""
+    model = "google-bert/bert-base-multilingual-cased"
+    error = planned(f"{model} -tp 2", "0.16.0").error
+    assert error is not None
+    assert (error.stage, error.type, error.code) == ("layers", "ValueError", "no_tensor_plan")
+    assert planned(model, "0.16.0").ok
+    assert planned(f"{model} -tp 2", "0.25.1").ok
+
+
 def test_a_tower_that_is_quantised_like_its_decoder() -> None:
     """The list of what stays unquantised names `model.vision_tower`, vLLM calls it `vpm`: 4,304 rows are 33 groups of
     128 and 80 rows, on one GPU too."""

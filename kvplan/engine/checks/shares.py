@@ -23,6 +23,13 @@ def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, confi
     tensor = config.tensor_parallel
     if tensor == 1:
         return
+    if geometry.lacks_tensor_plan:
+        raise stop(
+            Stage.LAYERS,
+            "no_tensor_plan",
+            f"the Transformers class of {checkpoint.model_type} does not support tensor parallel.",
+            facts={"model_type": checkpoint.model_type, "tensor_parallel": tensor},
+        )
     for tower in geometry.towers:
         _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
     _check_vocabulary(checkpoint, tensor)

@@ -123,6 +123,7 @@ def build(
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
+        lacks_tensor_plan=_lacks_tensor_plan(made, checkpoint.model_type),
         pipelines_unnamed_part=_hands_on_unnamed(made),
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
@@ -138,6 +139,11 @@ def build(
         towers=towers(made),
         layers=layers,
     )
+
+
+def _lacks_tensor_plan(made: Construction, model_type: str) -> bool:
+    asked = made.entry.wraps_transformers and made.release.has(history.TRANSFORMERS_BACKEND_NEEDS_TENSOR_PLAN)
+    return asked and registered.lacks_tensor_plan(model_type)
 
 
 def _state(made: Construction) -> State | None:

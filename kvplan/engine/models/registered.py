@@ -89,6 +89,12 @@ class Wrapped:
     """Path of the attention module of layer `{i}` below the Transformers base model."""
 
 
+def lacks_tensor_plan(model_type: str) -> bool:
+    """Whether Transformers 5.20.2 has a config class for the type and none of its parts, all known, says how layers are
+    split over ranks (`base_model_tp_plan`)."""
+    return (model_type,) in _rows("no_tensor_plan.tsv")
+
+
 @cache
 def _rows(name: str) -> tuple[tuple[str, ...], ...]:
     text = (files("kvplan.engine.models") / name).read_text(encoding="utf-8")
