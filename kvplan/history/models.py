@@ -62,9 +62,9 @@ TRANSFORMERS_BACKEND_FULL_NAMES = Behaviour(
     since="0.32.0",
     where="model_executor/models/transformers/base.py",
 )
-TRANSFORMERS_BACKEND_NEEDS_TENSOR_PLAN = Behaviour(
-    "TRANSFORMERS_BACKEND_NEEDS_TENSOR_PLAN",
-    "the Transformers backend refuses tensor parallelism where the wrapped class has no plan for it",
+TRANSFORMERS_BACKEND_NEEDS_PLANS = Behaviour(
+    "TRANSFORMERS_BACKEND_NEEDS_PLANS",
+    "the Transformers backend refuses tensor or pipeline parallelism where the wrapped class has no plan for it",
     until="0.24.0",
     where="model_executor/models/transformers/base.py",
 )

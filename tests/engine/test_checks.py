@@ -267,12 +267,14 @@ def test_weights_that_ranks_would_cut(
     assert text in error.message
 
 
-def test_the_transformers_backend_wants_a_plan_for_tensor_parallelism() -> None:
-    """BERT's masked language model runs on Transformers' own code, whose config has no such plan."""
+@pytest.mark.parametrize(("flag", "kind"), [("-tp", "tensor"), ("-pp", "pipeline")])
+def test_the_transformers_backend_wants_a_plan_for_parallelism(flag: str, kind: str) -> None:
+    """BERT's masked language model runs on Transformers' own code, whose config has no such plans."""
     model = "google-bert/bert-base-multilingual-cased"
-    error = planned(f"{model} -tp 2", "0.16.0").error
+    error = planned(f"{model} {flag} 2", "0.16.0").error
     assert error is not None
-    assert (error.stage, error.type, error.code) == ("layers", "ValueError", "no_tensor_plan")
+    assert (error.stage, error.type, error.code) == ("layers", "ValueError", "no_parallel_plan")
+    assert f"does not support {kind} parallel" in error.message
     assert planned(model, "0.16.0").ok
     assert planned(f"{model} -tp 2", "0.25.1").ok
 

@@ -21,19 +21,25 @@ VOCABULARY_MULTIPLE = 64
 def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig) -> None:
     """Raises StartupStops at the first part of the model that the ranks cannot share evenly."""
     tensor = config.tensor_parallel
+    _check_plans(checkpoint, geometry, config)
     if tensor == 1:
         return
-    if geometry.lacks_tensor_plan:
-        raise stop(
-            Stage.LAYERS,
-            "no_tensor_plan",
-            f"the Transformers class of {checkpoint.model_type} does not support tensor parallel.",
-            facts={"model_type": checkpoint.model_type, "tensor_parallel": tensor},
-        )
     for tower in geometry.towers:
         _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
     _check_vocabulary(checkpoint, tensor)
     _check_feed_forward(checkpoint, geometry, config)
+
+
+def _check_plans(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig) -> None:
+    """The pipeline is made before layers are split."""
+    for kind, size in (("pipeline", config.pipeline_parallel), ("tensor", config.tensor_parallel)):
+        if size > 1 and kind in geometry.lacks_plans:
+            raise stop(
+                Stage.LAYERS,
+                "no_parallel_plan",
+                f"the Transformers class of {checkpoint.model_type} does not support {kind} parallel.",
+                facts={"model_type": checkpoint.model_type, "kind": kind},
+            )
 
 
 def _check_tower(tower: Tower, tensor: int, *, whole: bool) -> None:

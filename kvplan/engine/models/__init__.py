@@ -123,7 +123,7 @@ def build(
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
-        lacks_tensor_plan=_lacks_tensor_plan(made, checkpoint.model_type),
+        lacks_plans=_lacks_plans(made, checkpoint.model_type),
         pipelines_unnamed_part=_hands_on_unnamed(made),
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
@@ -141,9 +141,9 @@ def build(
     )
 
 
-def _lacks_tensor_plan(made: Construction, model_type: str) -> bool:
-    asked = made.entry.wraps_transformers and made.release.has(history.TRANSFORMERS_BACKEND_NEEDS_TENSOR_PLAN)
-    return asked and registered.lacks_tensor_plan(model_type)
+def _lacks_plans(made: Construction, model_type: str) -> frozenset[str]:
+    asked = made.entry.wraps_transformers and made.release.has(history.TRANSFORMERS_BACKEND_NEEDS_PLANS)
+    return registered.lacks_plans(model_type) if asked else frozenset()
 
 
 def _state(made: Construction) -> State | None:

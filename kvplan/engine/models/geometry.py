@@ -350,8 +350,8 @@ class ModelGeometry:
     """The model's config hook picks a backend where its layers differ in head size."""
     family: str = GENERAL_FAMILY
     """The family file that built it; `general` for the rule that covers the rest."""
-    lacks_tensor_plan: bool = False
-    """Whether the model's own code has no plan for tensor parallelism where vLLM asks for one."""
+    lacks_plans: frozenset[str] = frozenset()
+    """Of `tensor` and `pipeline` parallelism, what the model's own code has no plan for where vLLM asks for one."""
     pipelines_unnamed_part: bool = False
     """The class hands on a config without an architecture, which vLLM verifies where there are pipeline stages."""
     towers: tuple[Tower, ...] = ()

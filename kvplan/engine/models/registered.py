@@ -89,10 +89,11 @@ class Wrapped:
     """Path of the attention module of layer `{i}` below the Transformers base model."""
 
 
-def lacks_tensor_plan(model_type: str) -> bool:
-    """Whether Transformers 5.20.2 has a config class for the type and none of its parts, all known, says how layers are
-    split over ranks (`base_model_tp_plan`)."""
-    return (model_type,) in _rows("no_tensor_plan.tsv")
+def lacks_plans(model_type: str) -> frozenset[str]:
+    """Of `tensor` and `pipeline` parallelism, those for which Transformers 5.20.2 has no plan in its config class for
+    the type, nor in one of its parts (`base_model_tp_plan`, `base_model_pp_plan`). Types with parts of any class are
+    left out."""
+    return frozenset(kind for name, kind in _rows("no_plan.tsv") if name == model_type)
 
 
 @cache
