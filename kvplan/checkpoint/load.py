@@ -109,7 +109,8 @@ def _from_path(
     config = _chosen(path, config_format, reference) if directory else path
     folder = config.parent
     whole = directory or config.name in (CONFIG_FILE, PARAMS_FILE)
-    if config.name == PARAMS_FILE:
+    own_format = config.name == PARAMS_FILE
+    if own_format:
         document = _params(config, str(config), folder / CONFIG_FILE)
         quant = None
     else:
@@ -126,6 +127,7 @@ def _from_path(
         weight_bytes=weights.in_directory(folder),
         hf_overrides=hf_overrides,
         has_processor=any(_exists(folder / name) for name in PROCESSOR_FILES),
+        own_format=own_format,
     )
 
 
@@ -163,11 +165,12 @@ def _from_hub(
             raise InputError(f"{error}; nearest in the catalog: {', '.join(nearest)}") from None
         raise
     quant = None
-    if path.name == PARAMS_FILE:
+    own_format = path.name == PARAMS_FILE
+    if own_format:
         document = _params(path, f"{repo_id}/{PARAMS_FILE}", hub.companion(repo_id, CONFIG_FILE, offline=offline))
     else:
         document = _read(path, f"{repo_id}/{CONFIG_FILE}", draft=draft)
-    if path.name == CONFIG_FILE and document.data.get("quantization_config") is None:
+    if not own_format and document.data.get("quantization_config") is None:
         quant_path = hub.companion(repo_id, QUANT_FILE, offline=offline)
         quant = read_file(quant_path, file=f"{repo_id}/{QUANT_FILE}") if quant_path else None
     index = hub.companion(repo_id, INDEX_FILE, offline=offline)
@@ -181,6 +184,7 @@ def _from_hub(
         quant=quant,
         weight_bytes=size,
         hf_overrides=hf_overrides,
+        own_format=own_format,
     )
 
 
@@ -213,8 +217,9 @@ def _checkpoint(
     incomplete: str | None = None,
     has_processor: bool = True,
     hf_overrides: Mapping[str, Any] | None,
+    own_format: bool = False,
 ) -> Checkpoint:
-    found = _normalised(document, quant, hf_overrides)
+    found = _plain(document, hf_overrides) if own_format else _normalised(document, quant, hf_overrides)
     return Checkpoint(
         reference=reference,
         name=name,
@@ -234,6 +239,13 @@ def _checkpoint(
     )
 
 
+def _plain(document: Document, hf_overrides: Mapping[str, Any] | None) -> Normalised:
+    """A config made of a params.json. It is not remembered: what it holds also depends on the config.json beside it."""
+    from kvplan.checkpoint.normalise import normalise
+
+    return normalise(document.data, file=document.file, hf_overrides=hf_overrides, config_class=mistral.PlainConfig)
+
+
 _KEPT = 256
 _cache: OrderedDict[str, Normalised] = OrderedDict()
 
@@ -242,10 +254,7 @@ def _normalised(document: Document, quant: Document | None, hf_overrides: Mappin
     """`normalise`, remembered: planning thousands of launches of a few models reads each config once."""
     from kvplan.checkpoint.normalise import cache_key, normalise
 
-    own_format = Path(document.file).name == PARAMS_FILE
     key = cache_key(document.sha256, quant.sha256 if quant else None, hf_overrides)
-    if own_format:
-        return normalise(document.data, file=document.file, hf_overrides=hf_overrides, config_class=mistral.PlainConfig)
     if key in _cache and not speculators.is_speculator(document.data):
         _cache.move_to_end(key)
         return _cache[key]

@@ -102,8 +102,13 @@ def weighed(checkpoint: Checkpoint, weights: str | None) -> Checkpoint:
     return checkpoint if weights is None else replace(checkpoint, weight_bytes=parse_size(weights, "--weights"))
 
 
-OPTIONS_ABOUT_FILES = ("hf_overrides", "speculative_config", "config_format")
-"""Options that decide which files of a model are read, and what is made of them."""
+_OPTIONS_ABOUT_FILES = ("hf_overrides", "speculative_config", "config_format")
+
+
+def files_of(launch: Launch) -> tuple[object, ...]:
+    """What decides which files are read for a launch, and what is made of them: launches that agree in it share their
+    checkpoints."""
+    return launch.model, *(repr(launch.get(name)) for name in _OPTIONS_ABOUT_FILES)
 
 
 def say(text: str) -> None:

@@ -155,10 +155,10 @@ class Checker:
         return known
 
     def _planned(self, launch: Launch) -> Plan | str:
-        from kvplan.cli.launching import OPTIONS_ABOUT_FILES, served
+        from kvplan.cli.launching import files_of, served
         from kvplan.engine import plan
 
-        files = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
+        files = files_of(launch)
         known = self.missing.get(files)
         if known is not None:
             return known

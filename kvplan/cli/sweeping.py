@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kvplan.checkpoint.speculators import Speculator
-from kvplan.cli.launching import OPTIONS_ABOUT_FILES, Asked, checkpoints_of, followed, launch_of, say, weighed
+from kvplan.cli.launching import Asked, checkpoints_of, files_of, followed, launch_of, say, weighed
 from kvplan.cli.words import Words
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, Option, lifetime_of, table_of
@@ -276,7 +276,7 @@ class Sweeper:
         return self.judge(plan(checkpoint, launch, draft=draft))
 
     def _loaded(self, launch: Launch) -> tuple[Launch, Checkpoint, Checkpoint | None]:
-        key = (launch.model, *(repr(launch.get(name)) for name in OPTIONS_ABOUT_FILES))
+        key = files_of(launch)
         known = self._checkpoints.get(key)
         if known is None:
             try:
