@@ -20,7 +20,7 @@ from kvplan.engine.values import LayerPlan, Plan
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
-from tests.engine.checkpoints import model, qwen4_exp
+from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
 
 NEWEST = "0.33.0"
 GIB = 1 << 30
@@ -229,22 +229,6 @@ def test_hybrid_manager_off_stops_sliding_latent_models() -> None:
     assert layer(whole, "model.layers.0.attn.swa_cache").page_bytes == 149_760  # 256 * 584 = 149,504
 
 
-def inkling(**fields: Any) -> Checkpoint:
-    """Six layers, five of them local."""
-    base = {
-        "num_hidden_layers": 6,
-        "num_attention_heads": 48,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "hidden_size": 4608,
-        "local_layer_ids": [0, 1, 2, 3, 4],
-        "sliding_window_size": 1024,
-        "sconv_kernel_size": 4,
-        "max_position_embeddings": 131072,
-    }
-    return model("InklingForCausalLM", "inkling_model", **{**base, **fields})
-
-
 def test_inkling_convolution_pages() -> None:
     """2 * 128 + 2 * 576 = 1,408 elements a head, stored as 2,048; 4 tokens of 2 heads are 32,768 bytes."""
     found = planned(inkling(), "-tp", "4")
@@ -287,24 +271,6 @@ def test_longcat_asserts_its_zero_experts() -> None:
     )
     assert listed.error is not None
     assert "should only contain one integer" in listed.error.message
-
-
-def step5(**fields: Any) -> Checkpoint:
-    """Eight layers of Step 5, every fourth one selecting regions."""
-    base = {
-        "num_hidden_layers": 8,
-        "num_attention_heads": 64,
-        "num_attention_groups": 8,
-        "num_key_value_heads": 8,
-        "head_dim": 192,
-        "hidden_size": 6144,
-        "sliding_window": 512,
-        "layer_types": ["sliding_attention" if index % 4 else "full_attention" for index in range(8)],
-        "use_head_wise_attn_gate": True,
-        "max_position_embeddings": 131072,
-        "sparse_config": {"enabled": True},
-    }
-    return model("Step5ForCausalLM", "step5", **{**base, **fields})
 
 
 def test_step5_summaries_and_rings() -> None:
@@ -525,29 +491,6 @@ def test_deepseek_v41_refusals() -> None:
     narrow = planned(deepseek_v41(), "--kv-cache-dtype", "nvfp4_ds_mla")
     assert narrow.error is not None
     assert "SM100" in narrow.error.message
-
-
-def dots3_note(**fields: Any) -> Checkpoint:
-    """Eight layers of Dots3-Note, every fourth one indexed."""
-    base = {
-        "num_hidden_layers": 8,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 64,
-        "hidden_size": 4096,
-        "kv_lora_rank": 512,
-        "qk_rope_head_dim": 64,
-        "qk_nope_head_dim": 128,
-        "v_head_dim": 128,
-        "swa_kv_lora_rank": 1024,
-        "swa_qk_rope_head_dim": 64,
-        "swa_num_attention_heads": 64,
-        "index_topk": 2048,
-        "index_head_dim": 128,
-        "sliding_window_size": 512,
-        "layer_types": (["full_attention"] + ["sliding_attention"] * 3) * 2,
-        "max_position_embeddings": 131072,
-    }
-    return model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
 
 
 @pytest.mark.parametrize("release", ["0.28.0", NEWEST])

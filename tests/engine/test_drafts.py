@@ -13,9 +13,24 @@ from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
-from tests.engine.checkpoints import model, qwen4_exp
+from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
 
 GIB = 1 << 30
+
+
+def _step5(**fields: Any) -> Checkpoint:
+    kinds = ["sliding_attention" if index % 4 else "full_attention" for index in range(6)]
+    drafts = {"layer_types_with_mtp": kinds, "num_nextn_predict_layers": 2}
+    return step5(**{"num_hidden_layers": 4, "layer_types": kinds[:4], **drafts, **fields})
+
+
+def _dots3(**fields: Any) -> Checkpoint:
+    kinds = ["full_attention"] + ["sliding_attention"] * 3
+    return dots3_note(**{"num_hidden_layers": 4, "layer_types": kinds, **fields})
+
+
+def _inkling(**fields: Any) -> Checkpoint:
+    return inkling(**{"mtp_config": {"num_nextn_predict_layers": 3, "local_layer_ids": [0]}, **fields})
 
 
 def _planned(
@@ -94,26 +109,6 @@ def test_qwen4_exp_ring_must_divide_the_block() -> None:
     assert (refused.error.facts["block_size"], refused.error.facts["multiple"]) == (640, 12)
 
 
-def _step5(**fields: Any) -> Checkpoint:
-    kinds = ["sliding_attention" if index % 4 else "full_attention" for index in range(6)]
-    base = {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 64,
-        "num_attention_groups": 8,
-        "num_key_value_heads": 8,
-        "head_dim": 192,
-        "hidden_size": 6144,
-        "sliding_window": 512,
-        "layer_types": kinds[:4],
-        "layer_types_with_mtp": kinds,
-        "num_nextn_predict_layers": 2,
-        "use_head_wise_attn_gate": True,
-        "max_position_embeddings": 131072,
-        "sparse_config": {"enabled": True},
-    }
-    return model("Step5ForCausalLM", "step5", **{**base, **fields})
-
-
 def test_step5_mtp_goes_on_with_the_layer_types() -> None:
     """Layer 4 selects regions: 16 tokens of 2 * 192 bfloat16 elements, the same in its ring, and 2 summaries of 256."""
     found = _planned(_step5(), "-tp", "8", method="mtp", num_speculative_tokens=2)
@@ -136,28 +131,6 @@ def test_step5_ring_needs_rows_for_drafts() -> None:
     assert "needs 13 rows" in _error(refused)
 
 
-def _dots3(**fields: Any) -> Checkpoint:
-    base = {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 64,
-        "num_key_value_heads": 64,
-        "hidden_size": 4096,
-        "kv_lora_rank": 512,
-        "qk_rope_head_dim": 64,
-        "qk_nope_head_dim": 128,
-        "v_head_dim": 128,
-        "swa_kv_lora_rank": 1024,
-        "swa_qk_rope_head_dim": 64,
-        "swa_num_attention_heads": 64,
-        "index_topk": 2048,
-        "index_head_dim": 128,
-        "sliding_window_size": 512,
-        "layer_types": ["full_attention"] + ["sliding_attention"] * 3,
-        "max_position_embeddings": 131072,
-    }
-    return model("Dots3NoteForCausalLM", "dots3_note", **{**base, **fields})
-
-
 def test_dots3_note_mtp_slides() -> None:
     """64 tokens of 1,024 + 64 bfloat16 elements."""
     found = _planned(_dots3(), "-tp", "4", release="0.28.0", method="mtp", num_speculative_tokens=1)
@@ -167,22 +140,6 @@ def test_dots3_note_mtp_slides() -> None:
     assert "got 1 for 2 layers" in _error(refused)
     indexed = _planned(_dots3(mtp_layer_types=["full_attention"]), "-tp", "4", method="mtp", num_speculative_tokens=1)
     assert "topk_indices_buffer" in _error(indexed)
-
-
-def _inkling(**fields: Any) -> Checkpoint:
-    base = {
-        "num_hidden_layers": 6,
-        "num_attention_heads": 48,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "hidden_size": 4608,
-        "local_layer_ids": [0, 1, 2, 3, 4],
-        "sliding_window_size": 1024,
-        "sconv_kernel_size": 4,
-        "max_position_embeddings": 131072,
-        "mtp_config": {"num_nextn_predict_layers": 3, "local_layer_ids": [0]},
-    }
-    return model("InklingForCausalLM", "inkling_model", **{**base, **fields})
 
 
 def test_inkling_builds_as_many_depths_as_it_speculates() -> None:
