@@ -12,17 +12,7 @@ from click.testing import CliRunner
 
 from kvplan.cli import main
 from kvplan.cli.application import COMMANDS
-
-CONFIG = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "num_hidden_layers": 4,
-    "hidden_size": 1024,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "torch_dtype": "bfloat16",
-}
+from tests.small_config import SMALL_QWEN3
 
 
 def epilog(name: str) -> str:
@@ -48,7 +38,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "deploy" / "c.yaml").write_text(
         "image: vllm/vllm-openai:v0.33.0\nargs: [zai-org/GLM-5.2-FP8, -tp, '8']\n"
     )
-    (tmp_path / "my-model" / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "my-model" / "config.json").write_text(json.dumps(SMALL_QWEN3))
     return tmp_path
 
 

@@ -13,19 +13,10 @@ from kvplan.cli import main
 from kvplan.cli.settings import find, read
 from kvplan.errors import InputError
 from kvplan.rules.values import Severity
+from tests.small_config import SMALL_QWEN3
 
 GLM = ("GLM-5.2-FP8", "--skip-layers", "0,1", "--offline")
 LAUNCH = "vllm serve {model} --max-model-len 8192 --kv-cache-dtype fp8\n"
-QWEN = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "num_hidden_layers": 4,
-    "hidden_size": 1024,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "torch_dtype": "bfloat16",
-}
 
 
 @pytest.fixture
@@ -48,7 +39,7 @@ def told(*arguments: str) -> dict[str, Any]:
 
 def model(folder: Path) -> None:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(QWEN))
+    (folder / "config.json").write_text(json.dumps(SMALL_QWEN3))
 
 
 def test_the_nearest_file_holds(here: Path) -> None:
@@ -168,7 +159,7 @@ def test_a_start_that_fails_is_not_graded_away(here: Path) -> None:
 def test_catalog_additions(here: Path) -> None:
     model(here / "models" / "acme" / "tiny")
     (here / "sub").mkdir()
-    (here / "models" / "flat.json").write_text(json.dumps(QWEN))
+    (here / "models" / "flat.json").write_text(json.dumps(SMALL_QWEN3))
     (here / "kvplan.toml").write_text(
         '[catalog]\ndirectories = ["models"]\n[catalog.models]\n'
         '"/models/prod" = "./models/acme/tiny"\nglm = "zai-org/GLM-5.2-FP8"\n'

@@ -25,22 +25,13 @@ from kvplan.report import github, gitlab, junit, markdown, markup, outcomes, pla
 from kvplan.report.formats import FORMATS
 from kvplan.report.values import make
 from kvplan.rules.values import Finding, Severity
+from tests.small_config import SMALL_QWEN3
 
 SCHEMAS = Path(__file__).parent / "schemas"
 MANIFESTS = Path(__file__).parents[1] / "launch" / "manifests"
 SARIF = jsonschema.Draft4Validator(json.loads(lzma.decompress((SCHEMAS / "sarif-schema-2.1.0.json.xz").read_bytes())))
 GITLAB = jsonschema.Draft7Validator(json.loads((SCHEMAS / "gitlab-code-quality.json").read_text("utf-8")))
 JUNIT = xmlschema.XMLSchema(SCHEMAS / "junit-10.xsd")
-QWEN = {
-    "architectures": ["Qwen3ForCausalLM"],
-    "model_type": "qwen3",
-    "num_hidden_layers": 4,
-    "hidden_size": 1024,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "torch_dtype": "bfloat16",
-}
 POD = """name: glm
 image: vllm/vllm-openai:v0.33.0
 args: [zai-org/GLM-5.2-FP8, -tp, "8", --kv-cache-dtype-skip-layers, "0", "1"]
@@ -173,7 +164,7 @@ def test_every_result_has_a_place_below_the_root(tmp_path: Path, monkeypatch: py
     """Code scanning refuses a log with a result that has none, or whose address is not one of a file."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text(json.dumps(QWEN))
+    (tmp_path / "model" / "config.json").write_text(json.dumps(SMALL_QWEN3))
     for model, uri in (("GLM-5.2-FP8", "zai-org/GLM-5.2-FP8"), ("./model", "model/config.json")):
         (run,) = json.loads(kvplan("check", model, "--offline", "--format", "sarif").stdout)["runs"]
         places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]]
