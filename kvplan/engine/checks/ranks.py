@@ -30,7 +30,7 @@ _ON_ONE_NODE_OR_MORE = (None, "mp", "uni", "external_launcher")
 def check_launch(launch: Launch, *, is_moe: bool) -> None:
     """Raises StartupStops where the options do not tell this process which data-parallel ranks are its own."""
     told = launch.release.has(history.RANK_REFUSALS_HAVE_TEXTS)
-    hybrid, external = _flag(launch, "data_parallel_hybrid_lb"), _flag(launch, "data_parallel_external_lb")
+    hybrid, external = given.flag(launch, "data_parallel_hybrid_lb"), given.flag(launch, "data_parallel_external_lb")
     if hybrid and external:
         raise _launch(
             told,
@@ -40,11 +40,11 @@ def check_launch(launch: Launch, *, is_moe: bool) -> None:
             "data_parallel_hybrid_lb and data_parallel_external_lb cannot both be True.",
         )
     rank, local = launch.get("data_parallel_rank"), launch.get("data_parallel_size_local")
-    if _number(launch, "nnodes") > 1:
+    if given.number(launch, "nnodes") > 1:
         rank, local = _nodes(launch, told, rank, local)
     external = external or rank is not None
     refused = launch.release.has(history.EXTERNAL_RANKS_NEED_EXPERTS)
-    if refused and external and not is_moe and _number(launch, "data_parallel_size") > 1:
+    if refused and external and not is_moe and given.number(launch, "data_parallel_size") > 1:
         raise _refused(
             "Non-MoE models do not support external data parallel mode. For external load balancing, launch "
             "independent vLLM instances without --data-parallel-* arguments.",
@@ -65,7 +65,7 @@ def check_launch(launch: Launch, *, is_moe: bool) -> None:
 
 def _nodes(launch: Launch, told: bool, rank: int | None, local: int | None) -> tuple[int | None, int | None]:
     """The rank and the local size that several nodes imply."""
-    nodes, node = _number(launch, "nnodes"), int(given.value(launch, "node_rank") or 0)
+    nodes, node = given.number(launch, "nnodes"), int(given.value(launch, "node_rank") or 0)
     backend = given.value(launch, "data_parallel_backend")
     if backend != "mp":
         raise _launch(
@@ -75,10 +75,10 @@ def _nodes(launch: Launch, told: bool, rank: int | None, local: int | None) -> t
             "the MP backend or set `--nnodes 1`.",
             "nnodes > 1 is only supported with data_parallel_backend=mp",
         )
-    replica = _number(launch, "pipeline_parallel_size") * _number(launch, "tensor_parallel_size")
+    replica = given.number(launch, "pipeline_parallel_size") * given.number(launch, "tensor_parallel_size")
     if launch.release.has(history.NODES_COUNT_PREFILL_RANKS):
-        replica *= _number(launch, "prefill_context_parallel_size")
-    data = _number(launch, "data_parallel_size")
+        replica *= given.number(launch, "prefill_context_parallel_size")
+    data = given.number(launch, "data_parallel_size")
     world = data * replica
     if world % nodes:
         raise _launch(
@@ -95,7 +95,7 @@ def _nodes(launch: Launch, told: bool, rank: int | None, local: int | None) -> t
             "zero-based index.",
             f"node_rank={node} must be less than nnodes={nodes}.",
         )
-    if data > 1 and _flag(launch, "data_parallel_external_lb"):
+    if data > 1 and given.flag(launch, "data_parallel_external_lb"):
         ambiguous = launch.release.has(history.NODES_MUST_TELL_RANKS)
         if rank is None and nodes % data and ambiguous:
             raise _launch(
@@ -133,33 +133,33 @@ def _external(told: bool, rank: int | None, local: int | None) -> None:
 def check_parallel(launch: Launch) -> None:
     """Raises StartupStops where the parallel config refuses itself."""
     _check_elastic(launch)
-    data = _number(launch, "data_parallel_size")
+    data = given.number(launch, "data_parallel_size")
     rank, local = launch.get("data_parallel_rank"), launch.get("data_parallel_size_local")
     if data > 1 and rank is not None and not 0 <= rank < data:
         raise _refused(f"data_parallel_rank ({rank}) must be in the range [0, {data})", RANK)
     executor = launch.get("distributed_executor_backend")
-    if _number(launch, "nnodes") > 1 and executor not in _ON_ONE_NODE_OR_MORE:
+    if given.number(launch, "nnodes") > 1 and executor not in _ON_ONE_NODE_OR_MORE:
         raise _refused(
             "nnodes > 1 can only be set when distributed executor backend is mp, uni or external_launcher.", NODES
         )
     if local is not None and rank is None and local > data:
         raise _refused(f"data_parallel_size_local ({local}) must be <= data_parallel_size ({data})", LOCAL)
-    if data <= 1 and (rank is not None or _flag(launch, "data_parallel_external_lb")):
+    if data <= 1 and (rank is not None or given.flag(launch, "data_parallel_external_lb")):
         raise _refused("data_parallel_external_lb can only be set when data_parallel_size > 1", EXTERNAL)
     _check_balancer(launch)
 
 
 def _check_elastic(launch: Launch) -> None:
-    if not _flag(launch, "enable_elastic_ep"):
+    if not given.flag(launch, "enable_elastic_ep"):
         return
-    stages = _number(launch, "pipeline_parallel_size")
-    if not _flag(launch, "enable_eplb"):
+    stages = given.number(launch, "pipeline_parallel_size")
+    if not given.flag(launch, "enable_eplb"):
         raise _refused("Elastic EP is only supported with enable_eplb=True.", ELASTIC)
     if stages > 1:
         raise _refused(
             f"Elastic EP is not supported with pipeline parallelism (pipeline_parallel_size={stages}).", ELASTIC
         )
-    if _flag(launch, "data_parallel_hybrid_lb") and launch.release.has(history.ELASTIC_EXCLUDES_HYBRID_BALANCING):
+    if given.flag(launch, "data_parallel_hybrid_lb") and launch.release.has(history.ELASTIC_EXCLUDES_HYBRID_BALANCING):
         raise _refused(
             "Elastic EP is not compatible with data_parallel_hybrid_lb. Elastic EP supports a single API server/core "
             "client path or data_parallel_external_lb, but not hybrid load balancing.",
@@ -169,8 +169,8 @@ def _check_elastic(launch: Launch) -> None:
 
 
 def _check_balancer(launch: Launch) -> None:
-    tensor, data = _number(launch, "tensor_parallel_size"), _number(launch, "data_parallel_size")
-    if not _flag(launch, "enable_eplb"):
+    tensor, data = given.number(launch, "tensor_parallel_size"), given.number(launch, "data_parallel_size")
+    if not given.flag(launch, "enable_eplb"):
         config = launch.get("eplb_config")
         spare = config.get("num_redundant_experts", 0) if isinstance(config, Mapping) else 0
         if spare:
@@ -180,10 +180,10 @@ def _check_balancer(launch: Launch) -> None:
                 "--eplb-config",
             )
         return
-    if not _flag(launch, "enable_expert_parallel"):
+    if not given.flag(launch, "enable_expert_parallel"):
         raise _refused("enable_expert_parallel must be True to use EPLB.", BALANCER)
     if launch.release.has(history.BALANCER_COUNTS_PREFILL_RANKS):
-        prefill = _number(launch, "prefill_context_parallel_size")
+        prefill = given.number(launch, "prefill_context_parallel_size")
         if tensor * prefill * data <= 1:
             raise _refused(
                 "EPLB requires tensor, prefill-context, or data parallelism, but got "
@@ -200,28 +200,19 @@ def _check_balancer(launch: Launch) -> None:
 
 def check_microbatches(launch: Launch) -> None:
     """Raises StartupStops where a batch is to be cut in two and the experts' exchange cannot follow."""
-    if not _flag(launch, "enable_dbo") and not _number(launch, "ubatch_size") > 1:
+    if not given.flag(launch, "enable_dbo") and not given.number(launch, "ubatch_size") > 1:
         return
     used = given.value(launch, "all2all_backend")
     able = (*_MICROBATCHED, *(("nixl_ep",) if launch.release.has(history.NIXL_EP_TAKES_MICROBATCHES) else ()))
     if used in able:
         return
-    option = MICROBATCHES if _flag(launch, "enable_dbo") else "--ubatch-size"
+    option = MICROBATCHES if given.flag(launch, "enable_dbo") else "--ubatch-size"
     raise _refused(
         f"Microbatching currently only supports the {', '.join(able)} all2all backends. {used} is not supported. To "
         f"fix use one of {', '.join('--all2all-backend=' + name for name in able)} and install the matching kernels.",
         option,
         accepted=able,
     )
-
-
-def _flag(launch: Launch, name: str) -> bool:
-    return bool(given.value(launch, name))
-
-
-def _number(launch: Launch, name: str) -> int:
-    value = given.value(launch, name)
-    return 1 if value is None else int(value)
 
 
 def _launch(told: bool, option: str, text: str, assertion: str) -> StartupStops:

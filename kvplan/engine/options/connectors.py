@@ -96,8 +96,7 @@ def check(launch: Launch) -> None:
 
 def transfer(launch: Launch) -> Transfer | None:
     """The connector of `launch`, from --kv-transfer-config or from --kv-offloading-size."""
-    config = launch.get("kv_transfer_config")
-    told = _read(config) if isinstance(config, Mapping) else None
+    told = transfer_before_offloading(launch)
     if given.value(launch, "kv_offloading_size") is None:
         return told
     module = None if told is None else told.module

@@ -58,13 +58,8 @@ def check(lacking: tuple[str, ...], release: Release) -> None:
         )
 
 
-def _number(launch: Launch, name: str) -> int:
-    value = given.value(launch, name)
-    return 1 if value is None else int(value)
-
-
 def _set(name: str) -> Callable[[Launch, ModelGeometry], bool]:
-    return lambda launch, _: bool(given.value(launch, name))
+    return lambda launch, _: given.flag(launch, name)
 
 
 def _compilation(launch: Launch) -> Mapping[str, Any]:
@@ -78,11 +73,15 @@ def _stock_compile(launch: Launch, _: ModelGeometry) -> bool:
 
 def _sequence_parallel(launch: Launch, _: ModelGeometry) -> bool:
     passes = None if given.value(launch, "enforce_eager") else _compilation(launch).get("pass_config")
-    return isinstance(passes, Mapping) and bool(passes.get("enable_sp")) and _number(launch, "tensor_parallel_size") > 1
+    return (
+        isinstance(passes, Mapping)
+        and bool(passes.get("enable_sp"))
+        and given.number(launch, "tensor_parallel_size") > 1
+    )
 
 
 def _prefill_ranks(launch: Launch, _: ModelGeometry) -> bool:
-    return _number(launch, "prefill_context_parallel_size") > 1
+    return given.number(launch, "prefill_context_parallel_size") > 1
 
 
 def _prefill_ranks_without_mla(launch: Launch, geometry: ModelGeometry) -> bool:
@@ -91,7 +90,7 @@ def _prefill_ranks_without_mla(launch: Launch, geometry: ModelGeometry) -> bool:
 
 def _external_stages(launch: Launch, _: ModelGeometry) -> bool:
     external = launch.get("distributed_executor_backend") == "external_launcher"
-    return external and _number(launch, "pipeline_parallel_size") > 1
+    return external and given.number(launch, "pipeline_parallel_size") > 1
 
 
 def _logits(launch: Launch, geometry: ModelGeometry) -> bool:
@@ -100,12 +99,12 @@ def _logits(launch: Launch, geometry: ModelGeometry) -> bool:
 
 
 def _microbatches_with_more(launch: Launch, geometry: ModelGeometry) -> bool:
-    cut = bool(given.value(launch, "enable_dbo")) or _number(launch, "ubatch_size") > 1
+    cut = given.flag(launch, "enable_dbo") or given.number(launch, "ubatch_size") > 1
     more = (
-        bool(given.value(launch, "enable_lora"))
+        given.flag(launch, "enable_lora")
         or launch.get("speculative_config") is not None
-        or _number(launch, "pipeline_parallel_size") > 1
-        or _number(launch, "decode_context_parallel_size") > 1
+        or given.number(launch, "pipeline_parallel_size") > 1
+        or given.number(launch, "decode_context_parallel_size") > 1
         or _prefill_ranks(launch, geometry)
         or geometry.is_hybrid
         or geometry.attention == "encoder_decoder"

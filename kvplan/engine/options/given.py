@@ -16,16 +16,26 @@ def value(launch: Launch, name: str) -> Any:
     return default_of(name, launch.release) if given is None else given
 
 
+def flag(launch: Launch, name: str) -> bool:
+    """Whether the switch `name` is on."""
+    return bool(value(launch, name))
+
+
+def number(launch: Launch, name: str) -> int:
+    """A number, 1 where nothing is said; whether it makes sense is for others to say."""
+    told = value(launch, name)
+    return 1 if told is None else int(told)
+
+
 def positive(launch: Launch, name: str) -> int:
     """A size option, 1 where nothing is said. Raises StartupStops below 1."""
-    told = value(launch, name)
-    size = 1 if told is None else int(told)
+    size = number(launch, name)
     if size < 1:
-        flag = "--" + name.replace("_", "-")
+        option = "--" + name.replace("_", "-")
         raise stop(
             Stage.OPTIONS,
             "invalid_value",
-            f"{flag} must be at least 1, got {size}",
-            facts={"option": flag, "value": size},
+            f"{option} must be at least 1, got {size}",
+            facts={"option": option, "value": size},
         )
     return size
