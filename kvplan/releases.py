@@ -36,27 +36,51 @@ KNOWN: tuple[str, ...] = (
 
 NEWEST = KNOWN[-1]
 
+_ORDER = {name: position for position, name in enumerate(KNOWN)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """The known releases for which something holds: from `since` to `until`, both inclusive and members of `KNOWN`.
+
+    None means "from the oldest known" and "to the newest known". Every dated table of kvplan has its rows' dates in
+    this form. Raises ValueError where a bound is no known release, or where the span would end before it begins.
+    """
+
+    since: str | None = None
+    until: str | None = None
+
+    def __post_init__(self) -> None:
+        for bound in (self.since, self.until):
+            if bound is not None and bound not in _ORDER:
+                raise ValueError(f"{self}: {bound} is not a known release")
+        if self.since is not None and self.until is not None and _ORDER[self.since] > _ORDER[self.until]:
+            raise ValueError(f"{self}: ends before it begins")
+
+    def covers(self, known: str) -> bool:
+        """Whether the member `known` of `KNOWN` lies within."""
+        here = _ORDER[known]
+        if self.since is not None and here < _ORDER[self.since]:
+            return False
+        return self.until is None or here <= _ORDER[self.until]
+
+
+ALWAYS = Span()
+"""From the oldest known release to the newest."""
+
 
 @dataclass(frozen=True, slots=True)
-class Behaviour:
-    """Something vLLM does in some releases and not in others.
+class Behaviour(Span):
+    """Something vLLM does in the releases of its span and not in others.
 
-    `since` and `until` are members of `KNOWN`, both inclusive; None means "from the oldest known" and "to the
-    newest known". `reference` is the PR or issue (`vllm#12345`) where it is known, `summary` one line for
-    people, `where` the source file that shows it.
+    `reference` is the PR or issue (`vllm#12345`) where it is known, `summary` one line for people, `where` the
+    source file that shows it.
     """
 
     name: str
     summary: str
-    since: str | None = None
-    until: str | None = None
     reference: str | None = None
     where: str | None = None
-
-    def __post_init__(self) -> None:
-        for bound in (self.since, self.until):
-            if bound is not None and bound not in KNOWN:
-                raise ValueError(f"{self.name}: {bound} is not a known release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +93,16 @@ class Release:
 
     def has(self, behaviour: Behaviour) -> bool:
         """Whether `behaviour` holds in this release."""
-        return self.within(behaviour.since, behaviour.until)
+        return behaviour.covers(self.acts_as)
 
     def within(self, since: str | None, until: str | None) -> bool:
         """Whether this release lies in a table row's range of known releases (both ends inclusive)."""
-        here = _ORDER[self.acts_as]
-        if since is not None and here < _ORDER[since]:
-            return False
-        return until is None or here <= _ORDER[until]
+        return Span(since=since, until=until).covers(self.acts_as)
 
     def __str__(self) -> str:
         return self.name
 
 
-_ORDER = {name: position for position, name in enumerate(KNOWN)}
 _BY_MINOR = {tuple(map(int, name.split(".")[:2])): name for name in KNOWN}
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?:\.?(?:post|rc|dev)\d*)?(?:\+[\w.]+)?", re.ASCII)
 

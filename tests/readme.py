@@ -35,7 +35,7 @@ def commands(readme: str) -> list[str]:
 
 def with_outputs(readme: str) -> str:
     """The README's text with the output of every shown command as it is now."""
-    return _BLOCK.sub(lambda block: f"```console\n{block['shown']}{_output(_command(block['shown']))}```", readme)
+    return _BLOCK.sub(lambda block: f"```console\n{block['shown']}{output(_command(block['shown']))}```", readme)
 
 
 def _command(shown: str) -> str:
@@ -43,7 +43,8 @@ def _command(shown: str) -> str:
     return "\n".join(line[2:] if line.startswith(("$ ", "> ")) else line for line in shown.splitlines())
 
 
-def _output(command: str) -> str:
+def output(command: str) -> str:
+    """What one shown command prints on standard output and error."""
     kvplan = f'kvplan() {{ "{sys.executable}" -m kvplan "$@"; }}\n'
     plain = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "NO_COLOR")}
     with tempfile.TemporaryDirectory() as folder:
