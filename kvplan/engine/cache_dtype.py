@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import modelopt
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.models import hooks
+from kvplan.engine.models import families
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
 from kvplan.history import cache, packed
@@ -54,9 +54,12 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
                     option="--kv-cache-dtype",
                 )
             )
-    hooked = hooks.cache_dtype(checkpoint.architectures, current, config.hardware.capability, release)
+    hook = families.hook_of(checkpoint.architectures[0], release) if checkpoint.architectures else None
+    hooked = None
+    if hook is not None and hook.cache_dtype is not None:
+        hooked = hook.cache_dtype(current, config.hardware.capability, release)
     if hooked is not None:
-        current = hooked.cache_dtype
+        current = hooked.dtype
         steps.append(
             Step(
                 Stage.CACHE_DTYPE,

@@ -369,7 +369,7 @@ class _RankBuilder:
         key = (query, layer.own, layer.role, layer.own_backend)
         found = self.settled.get(key)
         if found is None:
-            found = self.settled[key] = settle(self.geometry.family, layer, query, self.release)
+            found = self.settled[key] = settle(self.geometry.cache_format, layer, query, self.release)
         return found
 
     def _layer_dtype(self, layer: LayerGeometry, window: int | None) -> tuple[str, bool]:

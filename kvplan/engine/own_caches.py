@@ -1,15 +1,15 @@
 """What format, storage and backend the cache modules of a model's own code settle on.
 
 Such models do not ask the backend selector: their code picks an attention class by GPU and option, and the class
-decides the format of the rows. Families register their rule in `models.families.FORMATS`.
+decides the format of the rows. The rule is their family's `cache_format`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.values import BackendQuery
-from kvplan.engine.models.families import FORMATS
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, LayerGeometry, OwnCache
 from kvplan.engine.stop import stop
@@ -30,12 +30,16 @@ class Settled:
     """The attention's backend, where it registers before this module."""
 
 
-def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Release) -> Settled:
-    """The format of one module. Raises StartupStops where the model's code refuses the cache dtype."""
+def settle(
+    rule: Callable[[BackendQuery, Release], CacheFormat] | None,
+    layer: LayerGeometry,
+    query: BackendQuery,
+    release: Release,
+) -> Settled:
+    """The format of one module of a family with `rule`. Raises StartupStops where that refuses the cache dtype."""
     own = layer.own
     assert own is not None
     storage = query.dtype if own.storage is None else own.storage
-    rule = FORMATS.get(family)
     if rule is None or not own.follows_format:
         return Settled(query.run_dtype, storage, layer.own_backend or "", own)
     try:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.models.by_name import SPREADS_HIDDEN_STATES
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
@@ -121,7 +120,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
 
 def _check_hidden_states(geometry: ModelGeometry, stages: int) -> None:
     """What --enable-hc-sp asks: a class that spreads the streams of its hidden state over ranks, and no pipeline."""
-    if geometry.architecture not in SPREADS_HIDDEN_STATES:
+    if not geometry.spreads_hidden_states:
         message = "--enable-hc-sp is not supported for this model"
     elif stages > 1:
         message = "--enable-hc-sp requires PP=1"

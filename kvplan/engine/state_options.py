@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.models import state_hooks
+from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors, given
 from kvplan.engine.stop import StartupStops, stop
@@ -152,9 +152,10 @@ def _default_block(release: Release, user_block_size: int | None) -> int | None:
 
 def _recurrent_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, steps: list[Step]) -> str:
     asked = str(given.value(launch, "mamba_ssm_cache_dtype") or "auto")
+    hook = families.hook_of(geometry.architecture, launch.release) if asked == "auto" else None
     hooked = None
-    if asked == "auto":
-        hooked = state_hooks.recurrent_dtype(checkpoint, geometry.architecture, launch.release)
+    if hook is not None and hook.state_dtype is not None:
+        hooked = hook.state_dtype(checkpoint.text_config, launch.release)
     dtype = asked if hooked is None else hooked.dtype
     if hooked is not None:
         cause = hooked.cause

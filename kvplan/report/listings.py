@@ -145,8 +145,8 @@ def architectures_text(known: Sequence[Overview], release: Release, canvas: Canv
     page.gap()
     page.line(counted(len(known), "architecture"))
     page.line(
-        "Built by: the file in kvplan/engine/models, or the language model that it wraps. Confirmed: whether vLLM "
-        f"{release}'s own answers were compared and all agree, and in how many releases this is so."
+        "Built by: the file in kvplan/engine/models/families, or the language model that it wraps. Confirmed: whether "
+        f"vLLM {release}'s own answers were compared and all agree, and in how many releases this is so."
     )
     reasons = {entry.kind: entry.not_computed for entry in known if entry.not_computed is not None}
     if reasons:

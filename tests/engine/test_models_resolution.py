@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.engine.models import ModelGeometry, Refused, Unplaceable, build, registered
-from kvplan.engine.models.families import BUILDERS
-from kvplan.engine.models.recipes import RECIPES
 from kvplan.engine.models.resolve import resolve as resolve_class
 from kvplan.engine.models.unplaceable import REASONS
 from kvplan.errors import InputError
@@ -59,11 +57,6 @@ def test_every_entry_is_well_formed() -> None:
             assert entry is not None
             assert set(entry.interfaces) <= set("gpmPhfnext")
             assert entry.kind in {*REASONS, "chunked", "cross", "decoder", "encoder", "loop", "prefix"}
-
-
-def test_every_recipe_names_a_builder() -> None:
-    families = {row.family for rows in RECIPES.values() for row in rows}
-    assert families - {"wrapper"} <= set(BUILDERS)
 
 
 def test_first_registered_name_wins() -> None:

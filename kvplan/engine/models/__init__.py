@@ -5,22 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, needed, pooling, registered, resolve, windows
+from kvplan.engine.models import arch_config, families, needed, pooling, registered, resolve, windows
 from kvplan.engine.models.by_name import VISION_CLASSES
-from kvplan.engine.models.families import (
-    BACKEND_BY_HEAD_SIZES,
-    BUILDERS,
-    LARGEST_ITEM_TOKENS,
-    LAYERS_OF_ONE,
-    MORE_STATES,
-    NO_PREFIXES,
-)
+from kvplan.engine.models.construction import Construction
+from kvplan.engine.models.families.general import GENERAL
+from kvplan.engine.models.families.wrapper import FILLED_IN, NAMED_BY_TEXT, WRAPPER
 from kvplan.engine.models.fields import Fields
-from kvplan.engine.models.general import Construction
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, State
-from kvplan.engine.models.recipes import FILLED_IN, GENERAL, NAMED_BY_TEXT, recipe_of
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.models.recipe import Recipe
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.models.states import CACHES_EVERY_STATE, REPLAYS_STATES, STATES
 from kvplan.engine.models.towers import towers
 from kvplan.engine.models.unplaceable import REASONS
 from kvplan.history import models as history
@@ -29,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kvplan.checkpoint.values import Checkpoint
+    from kvplan.engine.models.family import Family
     from kvplan.releases import Release
 
 DEFAULT_STATE_CHUNK = 2048
@@ -76,12 +70,14 @@ def build(
     use_mla = arch_config.uses_mla(
         found, text, release, wraps_transformers=entry.wraps_transformers, mla_disabled=mla_disabled
     )
+    family, recipe = families.of(entry, release)
     made = Construction(
         release=release,
         architecture=resolved.architecture,
         source=resolved.source,
         entry=entry,
-        recipe=recipe_of(entry, release),
+        family=family,
+        recipe=recipe,
         config=config,
         text=text,
         numbers=found,
@@ -93,7 +89,7 @@ def build(
     innermost = _innermost(made)
     needed.check(innermost)
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)
-    family = innermost.recipe.family
+    inner = innermost.family
     layers = _layers(innermost)
     layers_mm_prefix = mm_prefix
     if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
@@ -110,7 +106,7 @@ def build(
     window = None if innermost.recipe.clears_window else windows.model_window(text, release)
     return ModelGeometry(
         architecture=resolved.architecture,
-        num_layers=found.num_layers * LAYERS_OF_ONE.get(family, 1),
+        num_layers=found.num_layers * inner.layers_of_one,
         num_attention_heads=found.num_heads,
         num_kv_heads=found.num_kv_heads,
         head_size=found.head_size,
@@ -119,7 +115,7 @@ def build(
         is_hybrid=hybrid,
         runner_type=resolved.runner_type,
         attention=attention,
-        never_shares_prefixes=family in NO_PREFIXES,
+        never_shares_prefixes=inner.never_shares_prefixes,
         prefills_in_parts=pooling.prefills_in_parts(*pooled),
         shares_prefixes=pooling.shares_prefixes(*pooled),
         supports_pipeline=entry.pipelines,
@@ -129,13 +125,15 @@ def build(
         model_sliding_window=window,
         mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
         has_inner_state=entry.hybrid or entry.attention_free,
-        state=_state(innermost) if hybrid or entry.attention_free else None,
+        state=inner.state(innermost) if inner.state is not None and (hybrid or entry.attention_free) else None,
         state_chunk=text.first("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
-        caches_every_state=entry.class_name in CACHES_EVERY_STATE,
-        replays_states=entry.class_name in REPLAYS_STATES and release.within(*REPLAYS_STATES[entry.class_name]),
+        caches_every_state=recipe.wraps is None and family.caches_every_state,
+        replays_states=recipe.wraps is None and _replays_states(family, release),
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
-        backend_by_head_sizes=family in BACKEND_BY_HEAD_SIZES,
-        family=family,
+        backend_by_head_sizes=inner.backend_by_head_sizes,
+        spreads_hidden_states=family.spreads_hidden_states,
+        cache_format=inner.cache_format,
+        family=inner.name,
         towers=towers(made),
         layers=layers,
     )
@@ -146,10 +144,8 @@ def _lacks_plans(made: Construction, model_type: str) -> frozenset[str]:
     return registered.lacks_plans(model_type) if asked else frozenset()
 
 
-def _state(made: Construction) -> State | None:
-    """The state that the model class itself reports, which block sizes are aligned to."""
-    build_state = (STATES | MORE_STATES).get(made.recipe.family)
-    return None if build_state is None else build_state(made)
+def _replays_states(family: Family, release: Release) -> bool:
+    return family.replays_states is not None and family.replays_states.covers(release.acts_as)
 
 
 def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
@@ -162,7 +158,7 @@ def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
 
 def _item_tokens(outer: Construction, inner: Construction, checkpoint: Checkpoint) -> int | None:
     """Tokens of the largest multimodal item, where the processor can be asked (audio needs its files)."""
-    count = LARGEST_ITEM_TOKENS.get(inner.recipe.family)
+    count = inner.family.largest_item_tokens
     if count is None or (outer.config.section("audio_config") is not None and not checkpoint.has_processor):
         return None
     return count(outer)
@@ -177,16 +173,17 @@ def _innermost(made: Construction) -> Construction:
     resolved = resolve.inner(names, made.release, moe=made.numbers.has_experts) if names else None
     place = made.place(recipe.wraps) if recipe.wraps else made.prefix
     if resolved is None:
-        return replace(made, recipe=replace(GENERAL, family="wrapper"), prefix=place)
-    inner_recipe = recipe_of(resolved.entry, made.release)
-    if inner_recipe.wraps is not None:
-        inner_recipe = GENERAL
+        return replace(made, family=WRAPPER, recipe=Recipe(), prefix=place)
+    family, inner = families.of(resolved.entry, made.release)
+    if inner.wraps is not None:
+        family, inner = GENERAL, Recipe()
     return replace(
         made,
         architecture=resolved.architecture,
         source=resolved.source,
         entry=resolved.entry,
-        recipe=inner_recipe,
+        family=family,
+        recipe=inner,
         config=made.text,
         prefix=place,
     )
@@ -236,7 +233,7 @@ def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
         raise Unplaceable(made.architecture, REASONS[kind])
     if pooling.keeps_nothing(made):
         return ()
-    layers = BUILDERS.get(made.recipe.family, BUILDERS["general"])(made)
+    layers = made.family.layers(made)
     if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
         raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")
     if not layers and not made.entry.wraps_transformers:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvplan.history import models as history
+from kvplan.releases import ALWAYS, Span
 
 if TYPE_CHECKING:
     from kvplan.engine.models.fields import Fields
@@ -21,57 +22,57 @@ EXPERT_NAMES = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local
 MOST_LAYERS = 10_000
 """Far above any model; a larger count is a broken file."""
 
-MLA_MODEL_TYPES: dict[str, tuple[str | None, str | None]] = {
-    "AXK1": ("0.17.1", "0.25.1"),
-    "axk1": ("0.26.0", None),
-    "bailing_hybrid": ("0.17.1", None),
-    "bailing_hybrid_mtp": ("0.25.1", None),
-    "bailing_hybrid_v3_mtp": ("0.28.0", None),
-    "deepseek_mtp": (None, None),
-    "deepseek_v2": (None, None),
-    "deepseek_v3": (None, None),
-    "deepseek_v32": (None, None),
-    "deepseek_v4": ("0.20.2", None),
-    "deepseek_v41": ("0.30.0", None),
-    "dots3_note": ("0.28.0", None),
-    "glm4_moe_lite": (None, None),
-    "glm4_moe_lite_mtp": (None, None),
-    "glm5_next": ("0.30.0", None),
-    "glm5_next_text": ("0.30.0", None),
-    "glm_moe_dsa": (None, None),
-    "hy_v4": ("0.29.0", None),
-    "hy_v4_mtp": ("0.29.0", None),
-    "k3_dspark": ("0.27.1", None),
-    "kimi_k2": (None, None),
-    "kimi_linear": (None, None),
-    "longcat_flash": (None, None),
-    "longcat_flash_ngram": ("0.26.0", "0.31.0"),
-    "pangu_ultra_moe": (None, None),
-    "pangu_ultra_moe_mtp": (None, None),
+MLA_MODEL_TYPES: dict[str, Span] = {
+    "AXK1": Span(since="0.17.1", until="0.25.1"),
+    "axk1": Span(since="0.26.0"),
+    "bailing_hybrid": Span(since="0.17.1"),
+    "bailing_hybrid_mtp": Span(since="0.25.1"),
+    "bailing_hybrid_v3_mtp": Span(since="0.28.0"),
+    "deepseek_mtp": ALWAYS,
+    "deepseek_v2": ALWAYS,
+    "deepseek_v3": ALWAYS,
+    "deepseek_v32": ALWAYS,
+    "deepseek_v4": Span(since="0.20.2"),
+    "deepseek_v41": Span(since="0.30.0"),
+    "dots3_note": Span(since="0.28.0"),
+    "glm4_moe_lite": ALWAYS,
+    "glm4_moe_lite_mtp": ALWAYS,
+    "glm5_next": Span(since="0.30.0"),
+    "glm5_next_text": Span(since="0.30.0"),
+    "glm_moe_dsa": ALWAYS,
+    "hy_v4": Span(since="0.29.0"),
+    "hy_v4_mtp": Span(since="0.29.0"),
+    "k3_dspark": Span(since="0.27.1"),
+    "kimi_k2": ALWAYS,
+    "kimi_linear": ALWAYS,
+    "longcat_flash": ALWAYS,
+    "longcat_flash_ngram": Span(since="0.26.0", until="0.31.0"),
+    "pangu_ultra_moe": ALWAYS,
+    "pangu_ultra_moe_mtp": ALWAYS,
 }
 """Model types (of the text config) that vLLM treats as MLA if they have a kv_lora_rank, with the releases."""
 
-MM_PREFIX_MODEL_TYPES: dict[str, tuple[str | None, str | None]] = {
-    "bagel": ("0.18.1", None),
-    "gemma3": (None, None),
-    "molmo2": (None, None),
-    "moondream3": ("0.21.0", None),
-    "paligemma": (None, None),
-    "umm": ("0.20.2", "0.28.0"),
+MM_PREFIX_MODEL_TYPES: dict[str, Span] = {
+    "bagel": Span(since="0.18.1"),
+    "gemma3": ALWAYS,
+    "molmo2": ALWAYS,
+    "moondream3": Span(since="0.21.0"),
+    "paligemma": ALWAYS,
+    "umm": Span(since="0.20.2", until="0.28.0"),
 }
 """Model types that attend in both directions over image tokens, with the releases that say so."""
 
-MM_PREFIX_BY_FIELD: dict[str, tuple[str | None, str | None]] = {
-    "gemma4": ("0.20.2", None),
-    "gemma4_text": ("0.20.2", None),
-    "gemma4_unified": ("0.23.0", None),
-    "gemma4_unified_text": ("0.23.0", None),
-    "diffusion_gemma_text": ("0.24.0", None),
-    "diffusion_gemma": ("0.31.0", None),
+MM_PREFIX_BY_FIELD: dict[str, Span] = {
+    "gemma4": Span(since="0.20.2"),
+    "gemma4_text": Span(since="0.20.2"),
+    "gemma4_unified": Span(since="0.23.0"),
+    "gemma4_unified_text": Span(since="0.23.0"),
+    "diffusion_gemma_text": Span(since="0.24.0"),
+    "diffusion_gemma": Span(since="0.31.0"),
 }
 """Model types for which `use_bidirectional_attention == "vision"` in the text config decides instead."""
 
-GEMMA4_MODEL_TYPES = {**MM_PREFIX_BY_FIELD, "gemma4": ("0.19.1", None), "gemma4_text": ("0.19.1", None)}
+GEMMA4_MODEL_TYPES = {**MM_PREFIX_BY_FIELD, "gemma4": Span(since="0.19.1"), "gemma4_text": Span(since="0.19.1")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +183,9 @@ def _overridden(overrides: Fields, index: int, common: HeadShape) -> HeadShape:
     return HeadShape(own.first("num_key_value_heads") or common.kv_heads, own.first("head_dim") or common.head_size)
 
 
-def _within(table: dict[str, tuple[str | None, str | None]], key: str, release: Release) -> bool:
+def _within(table: dict[str, Span], key: str, release: Release) -> bool:
     span = table.get(key)
-    return span is not None and release.within(*span)
+    return span is not None and span.covers(release.acts_as)
 
 
 def _layers(model_type: str, text: Fields, release: Release) -> int:

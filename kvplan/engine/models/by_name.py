@@ -11,13 +11,6 @@ LENGTH_INCLUDES_SCALING = ("gemma3",)
 OLDEST_WITH_STATES_AND_DRAFT = frozenset({"qwen3_next"})
 """Model types with states that could speculate before all could. Source: `v1/worker/gpu_model_runner.py`."""
 
-FEW_SEQUENCES: dict[str, int] = {"DiffusionGemmaForBlockDiffusion": 8}
-"""Architectures whose config hook lowers a large number of sequences, whoever asked for it, to this many. Source:
-`model_executor/models/config.py`."""
-
-MANY_SEQUENCES = 128
-"""From how many sequences on it does so."""
-
 MXFP4_OF_ITS_OWN = frozenset({"gpt_oss"})
 """Model types whose MXFP4 checkpoints have a method of their own. Source: `quantization/mxfp4.py`."""
 
@@ -34,9 +27,6 @@ Source: `transformers_utils/model_arch_config_convertor.py`."""
 DEEPSEEK_V4 = frozenset({"deepseek_v4"})
 DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
 """Model types whose FP8 checkpoints have a method of their own. Source: `quantization/fp8.py`."""
-
-SPREADS_HIDDEN_STATES = frozenset({"Qwen4ExpForCausalLM", "Qwen4ExpForConditionalGeneration"})
-"""Classes whose residual streams --enable-hc-sp spreads over tensor-parallel ranks. Source: `models/qwen4_exp`."""
 
 GATES_ATTENTION = frozenset({"Qwen3NextForCausalLM"})
 """Classes whose query projection also makes the gates of attention's output."""

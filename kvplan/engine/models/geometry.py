@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvplan.engine.backends.values import BackendQuery
+    from kvplan.engine.models.formats import CacheFormat
+    from kvplan.releases import Release
 
 
 class Role(StrEnum):
@@ -348,6 +355,10 @@ class ModelGeometry:
     """The config has `attn_logit_softcapping`, which some backends refuse."""
     backend_by_head_sizes: bool = False
     """The model's config hook picks a backend where its layers differ in head size."""
+    spreads_hidden_states: bool = False
+    """Whether `--enable-hc-sp` can spread the class's residual streams over tensor-parallel ranks."""
+    cache_format: Callable[[BackendQuery, Release], CacheFormat] | None = None
+    """Which attention class and row format the model's own code picks; None: it asks the backend selector."""
     family: str = GENERAL_FAMILY
     """The family file that built it; `general` for the rule that covers the rest."""
     lacks_plans: frozenset[str] = frozenset()

@@ -1,60 +1,59 @@
-"""What a model architecture's own config hook does to the cache dtype (`model_executor/models/config.py`)."""
+"""What a model architecture's own config hook does to a launch (`model_executor/models/config.py`).
+
+Hooks go by architecture name: another name for the same model has none. Families say which of theirs have one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvplan.history import cache
+from kvplan.checkpoint.values import ConfigDict
 from kvplan.releases import Behaviour, Release
 
 
 @dataclass(frozen=True, slots=True)
-class Hooked:
-    """A cache dtype that a hook chose, and why."""
+class HookedDtype:
+    """A dtype that a hook chose, and why."""
 
-    cache_dtype: str
+    dtype: str
     cause: str
     behaviour: Behaviour | None = None
     draft_keeps_auto: bool = False
-    """Whether a draft that is not the model's own MTP module stays at `auto`."""
+    """Of a cache dtype: whether a draft that is not the model's own MTP module stays at `auto`."""
 
 
-def cache_dtype(
-    architectures: tuple[str, ...], current: str, capability: tuple[int, int], release: Release
-) -> Hooked | None:
-    """What the hook of the model's architecture makes of the launch-wide cache dtype; None if it leaves it alone.
+CacheDtypeHook = Callable[[str, tuple[int, int], Release], HookedDtype | None]
+StateDtypeHook = Callable[[ConfigDict, Release], HookedDtype | None]
 
-    Hooks go by the checkpoint's own architecture name: another name for the same model has none.
-    """
-    architecture = architectures[0] if architectures else ""
-    if architecture == "DeepseekV32ForCausalLM":
-        if current.startswith("fp8") and release.has(cache.FP8_DS_MLA_BY_CONFIG_HOOK):
-            return Hooked(
-                "fp8_ds_mla", "DeepseekV32ForCausalLM stores fp8 as fp8_ds_mla", cache.FP8_DS_MLA_BY_CONFIG_HOOK
-            )
-        if current == "bfloat16":
-            return Hooked("auto", "DeepseekV32ForCausalLM takes bfloat16 as auto")
-    if (
-        architecture == "GlmMoeDsaForCausalLM"
-        and current == "auto"
-        and capability[0] == 10
-        and release.has(cache.DSA_AUTO_IS_FP8_ON_SM100)
-    ):
-        return Hooked(
-            "fp8_e4m3",
-            "GlmMoeDsaForCausalLM uses an fp8 cache by default on compute capability 10.x",
-            cache.DSA_AUTO_IS_FP8_ON_SM100,
-            draft_keeps_auto=True,
-        )
-    if (
-        architecture in ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
-        and current == "auto"
-        and capability[0] == 10
-        and release.has(cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100)
-    ):
-        return Hooked(
-            "fp8",
-            f"{architecture} uses an fp8 cache by default on compute capability 10.x",
-            cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100,
-        )
-    return None
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigHook:
+    """The hook of one architecture; None for what it leaves alone."""
+
+    cache_dtype: CacheDtypeHook | None = None
+    """What it makes of the launch-wide cache dtype, on a GPU of the given compute capability."""
+    state_dtype: StateDtypeHook | None = None
+    """What it makes of `--mamba-ssm-cache-dtype auto`, from the language model's config."""
+    fewer_sequences: int | None = None
+    """What it lowers a large number of sequences to, whoever asked for it."""
+
+
+def fp8_on_datacenter_blackwell(
+    architecture: str, dtype: str, behaviour: Behaviour, *, draft_keeps_auto: bool = False
+) -> ConfigHook:
+    """The hook of an architecture that stores `dtype` where nobody says otherwise and the GPU's capability is 10.x."""
+
+    def hook(current: str, capability: tuple[int, int], release: Release) -> HookedDtype | None:
+        if current != "auto" or capability[0] != 10 or not release.has(behaviour):
+            return None
+        cause = f"{architecture} uses an fp8 cache by default on compute capability 10.x"
+        return HookedDtype(dtype, cause, behaviour, draft_keeps_auto)
+
+    return ConfigHook(cache_dtype=hook)
+
+
+def declared_dtype(text: ConfigDict, field: str) -> str | None:
+    """The dtype that a field of a config names, None where it names none."""
+    value = text.get(field)
+    return value.removeprefix("torch.") if isinstance(value, str) and value else None

@@ -1,4 +1,4 @@
-"""Multi-head latent attention: DeepSeek, GLM-5, GLM-4 MoE Lite, Kimi, LongCat, HY-V4, A.X K1, openPangu and MiniCPM3.
+"""Multi-head latent attention: what the families that have it have in common.
 
 A layer keeps one latent row a token (kv_lora_rank + qk_rope_head_dim elements). Sparse models add, on the layers
 that choose top-k tokens, an indexer with a key cache of its own. It is registered before the attention.
@@ -18,95 +18,12 @@ from kvplan.history import models as history
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
-    from kvplan.releases import Release
 
 _INDEXER_SCALE_BLOCK = 128
 """Elements of an indexer key that share one 4-byte scale."""
-SPARSE_LAYER_TYPES = frozenset({"sparse_attention", "sparse", "deepseek_sparse_attention"})
-
-
-def latent(made: Construction) -> tuple[LayerGeometry, ...]:
-    """DeepSeek V2/V3/V3.2 and the classes made after it."""
-    if not made.use_mla:
-        return _without_mla(made)
-    return rows(made, sparse="index_topk" in made.text)
-
-
-def latent_always(made: Construction) -> tuple[LayerGeometry, ...]:
-    """Classes that keep latent rows although vLLM's MLA list does not have their model type."""
-    return rows(made, sparse=False)
-
-
-def expanded(made: Construction) -> tuple[LayerGeometry, ...]:
-    """MiniCPM3: latent projections, but keys and values cached per head at full width."""
-    size = made.text.whole("qk_nope_head_dim") + made.text.whole("qk_rope_head_dim")
-    passed = (None,) * made.count
-    return general.uniform(made, passed, kv_heads=made.numbers.num_heads, head_size=size)
-
-
-def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
-    """openPangu: latent if the config has all four dimensions, else heads, behind learned tokens if it has those."""
-    names = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim", "kv_lora_rank")
-    if all(name in made.text for name in names):
-        return rows(made, sparse=False)
-    sinks = made.text.optional("param_sink_number")
-    if sinks:
-        size = made.text.whole("qk_nope_dim") + made.text.whole("qk_rope_dim")
-        return tuple(
-            replace(
-                layer,
-                kind=Kind.SINK,
-                layer_class="StaticSinkAttention",
-                head_size_v=made.text.positive("v_channels"),
-                sink_tokens=sinks,
-                own_backend="FLASH_ATTN_DIFFKV",
-            )
-            for layer in general.uniform(made, (None,) * made.count, head_size=size)
-        )
-    from kvplan.engine.models.windows import interleaved
-
-    return general.uniform(made, interleaved(made.text, made.count))
-
-
-def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
-    """LongCat-Flash: each decoder layer has two latent attentions. Its class asks for a kind of zero expert."""
-    if "zero_expert_type" not in made.text:
-        raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
-    decoders = made.text.first("num_layers", "num_hidden_layers") or 0
-    dimensions = dimensions_of(made.text, sparse=False)
-    return tuple(
-        row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))
-        for index in range(decoders)
-        for half in (0, 1)
-    )
-
-
-def hy_v4(made: Construction) -> tuple[LayerGeometry, ...]:
-    """HY-V4: `layer_types` says which layers are sparse, `indexer_types` which of those choose for themselves."""
-    if not made.use_mla:
-        return _without_mla(made)
-    text, count = made.text, made.count
-    words = sparse_words(made.release)
-    types = text.items("layer_types") or ()
-    sparse = "index_topk" in text
-    kinds = text.per_layer("indexer_types", count)
-    leads = _leads(text) if kinds is None else lambda index: kinds[index] != "shared"
-    built: list[LayerGeometry] = []
-    for index in range(count):
-        here = sparse and index < len(types) and types[index] in words
-        if here and leads(index):
-            built.append(indexer(made, index))
-        built.append(row(made, index, dimensions_of(text, sparse=here), sinks=bool(text.get("learnable_sink"))))
-    return tuple(built)
-
-
-def sparse_words(release: Release) -> frozenset[str]:
-    """The entries of HY-V4's `layer_types` that mean a sparse layer."""
-    if release.has(history.HY_V4_INDEXED_ATTENTION):
-        return SPARSE_LAYER_TYPES | {"indexed_attention"}
-    return SPARSE_LAYER_TYPES
 
 
 def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
@@ -114,10 +31,10 @@ def rows(made: Construction, *, sparse: bool) -> tuple[LayerGeometry, ...]:
     dimensions = dimensions_of(made.text, sparse=sparse)
     if not sparse:
         return tuple(row(made, index, dimensions) for index in range(made.count))
-    leads = _leads(made.text) if made.release.has(history.INDEXER_ON_LEADERS_ONLY) else _always
+    leading = leads(made.text) if made.release.has(history.INDEXER_ON_LEADERS_ONLY) else _always
     built: list[LayerGeometry] = []
     for index in range(made.count):
-        leader = leads(index)
+        leader = leading(index)
         if leader:
             built.append(indexer(made, index))
         built.append(row(made, index, dimensions, owns_indexer=leader))
@@ -206,7 +123,7 @@ def indexer(made: Construction, index: int) -> LayerGeometry:
     )
 
 
-def _leads(text: Fields) -> Callable[[int], bool]:
+def leads(text: Fields) -> Callable[[int], bool]:
     """Whether a layer chooses its own top-k tokens: by `index_topk_pattern` if given, else by frequency."""
     pattern = text.get("index_topk_pattern")
     if pattern:
@@ -231,9 +148,30 @@ def unlike_mla(made: Construction, index: int) -> LayerGeometry:
     return LayerGeometry(name=made.name(index), index=index, num_heads=heads, num_kv_heads=heads, head_size=size)
 
 
-def _without_mla(made: Construction) -> tuple[LayerGeometry, ...]:
+def without_mla(made: Construction) -> tuple[LayerGeometry, ...]:
     """The same classes with ordinary attention: the first DeepSeek, or MLA switched off."""
     size = (made.text.optional("qk_nope_head_dim") or 0) + (made.text.optional("qk_rope_head_dim") or 0)
     if made.text.text("model_type") == "deepseek" or size == 0:
         return general.layers(made)
     return general.uniform(made, (None,) * made.count, kv_heads=made.numbers.num_heads, head_size=size)
+
+
+def draft(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Latent rows; sparse models' drafts always choose their top-k tokens themselves."""
+    made = draft.made
+    if not made.use_mla:
+        return tuple(unlike_mla(made, index) for index in draft.indices)
+    sparse = "index_topk" in made.text
+    dimensions = dimensions_of(made.text, sparse=sparse)
+    built: list[LayerGeometry] = []
+    for index in draft.indices:
+        if sparse:
+            built.append(indexer(made, index))
+        built.append(replace(row(made, index, dimensions), owns_indexer=sparse))
+    return tuple(built)
+
+
+def dense_draft(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Latent rows without an indexer."""
+    dimensions = dimensions_of(draft.made.text, sparse=False)
+    return tuple(row(draft.made, index, dimensions) for index in draft.indices)

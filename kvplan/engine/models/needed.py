@@ -12,40 +12,41 @@ from typing import TYPE_CHECKING
 
 from kvplan.checkpoint.normalise import ORIGINAL
 from kvplan.engine.models.refusals import Refused
+from kvplan.releases import ALWAYS, Span
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
 
-FIELDS: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {
-    "AXK1": (("first_k_dense_replace", None, "0.25.1"),),
-    "afmoe": (("score_func", "0.32.0", None),),
-    "exaone_moe": (("sliding_windows", "0.27.1", "0.31.0"),),
-    "rnj1": (("layer_types", None, None), ("query_pre_attn_scalar", None, None)),
+FIELDS: dict[str, tuple[tuple[str, Span], ...]] = {
+    "AXK1": (("first_k_dense_replace", Span(until="0.25.1")),),
+    "afmoe": (("score_func", Span(since="0.32.0")),),
+    "exaone_moe": (("sliding_windows", Span(since="0.27.1", until="0.31.0")),),
+    "rnj1": (("layer_types", ALWAYS), ("query_pre_attn_scalar", ALWAYS)),
 }
 """By module: fields that its layers read, which the Transformers class of the model type does not have by itself, and
 the releases in which that class reads the config."""
 
-DERIVED_BY_TRANSFORMERS: dict[str, tuple[tuple[str, str | None, str | None], ...]] = {
-    "afmoe": (("layer_types", None, "0.31.0"),),
+DERIVED_BY_TRANSFORMERS: dict[str, tuple[tuple[str, Span], ...]] = {
+    "afmoe": (("layer_types", Span(until="0.31.0")),),
 }
 """By module: lists that Transformers derives where the file is silent and vLLM's own config class leaves unset."""
 
-ONE_ROPE: dict[str, tuple[str | None, str | None]] = {"olmo2": ("0.19.1", "0.25.1")}
+ONE_ROPE: dict[str, Span] = {"olmo2": Span(since="0.19.1", until="0.25.1")}
 """Modules whose sliding layers read `rope_theta` as if all layers shared one set of rope parameters."""
 
 
 def check(made: Construction) -> None:
     """Raises Refused, with Python's own words, where the class of `made` misses something."""
     module, text, release = made.entry.module, made.text, made.release
-    for name, since, until in FIELDS.get(module, ()):
-        if release.within(since, until) and name not in text.values:
+    for name, span in FIELDS.get(module, ()):
+        if span.covers(release.acts_as) and name not in text.values:
             raise _refused(made, "AttributeError", f"the config has no attribute {name!r}", name)
     original = text.get(ORIGINAL)
-    for name, since, until in DERIVED_BY_TRANSFORMERS.get(module, ()):
+    for name, span in DERIVED_BY_TRANSFORMERS.get(module, ()):
         silent = isinstance(original, Mapping) and name in original and original[name] is None
-        if release.within(since, until) and silent:
+        if span.covers(release.acts_as) and silent:
             raise _refused(made, "TypeError", "'NoneType' object is not subscriptable", name)
-    if module in ONE_ROPE and release.within(*ONE_ROPE[module]):
+    if module in ONE_ROPE and ONE_ROPE[module].covers(release.acts_as):
         rope = text.get("rope_parameters")
         slides = "sliding_attention" in tuple(text.strings("layer_types"))
         if slides and isinstance(rope, Mapping) and "rope_theta" not in rope:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.engine.coverage import covered_releases
-from kvplan.engine.models import registered
-from kvplan.engine.models.families import BUILDERS
-from kvplan.engine.models.recipes import recipe_of
-from kvplan.engine.models.registered import Entry
+from kvplan.engine.models import families, registered
+from kvplan.engine.models.registered import Registration
 from kvplan.engine.models.unplaceable import REASONS
 from kvplan.releases import KNOWN, Release, resolve
 
@@ -23,7 +21,7 @@ class Overview:
     not_computed: str | None
     """Why its caches are not computed; None where they are (an encoder has none)."""
     family: str | None
-    """The file below `engine/models` that builds its layers; None where nothing does, or the text config decides."""
+    """The file in `engine/models/families` that builds its layers; None where none does or the text config decides."""
     wraps: str | None
     """The language model that a multimodal class builds, or `text_config` where that names it."""
     releases: tuple[str, ...]
@@ -41,26 +39,26 @@ def overview(release: Release) -> tuple[Overview, ...]:
     )
 
 
-def _told(entry: Entry, release: Release) -> Overview:
+def _told(entry: Registration, release: Release) -> Overview:
     name = entry.architecture
     computed = entry.kind not in REASONS
-    wraps = recipe_of(entry, release).wraps is not None
+    _, recipe = families.of(entry, release)
+    wraps = recipe.wraps is not None
     return Overview(
         architecture=name,
         kind=entry.kind,
         not_computed=REASONS.get(entry.kind),
         family=_file(entry, release) if computed else None,
-        wraps=(recipe_of(entry, release).architecture or "text_config") if wraps else None,
+        wraps=(recipe.architecture or "text_config") if wraps else None,
         releases=tuple(each for each in KNOWN if registered.lookup(name, resolve(each)) is not None),
         covered=covered_releases().get(name, ()),
     )
 
 
-def _file(entry: Entry, release: Release) -> str | None:
+def _file(entry: Registration, release: Release) -> str | None:
     """The file that builds the layers; a wrapper's are built by the family of what it wraps."""
-    recipe = recipe_of(entry, release)
+    _, recipe = families.of(entry, release)
     if recipe.wraps is not None:
         inner = registered.lookup(recipe.architecture, release) if recipe.architecture else None
         return None if inner is None else _file(inner, release)
-    builder = BUILDERS.get(recipe.family, BUILDERS["general"])
-    return f"{builder.__module__.rpartition('.')[2]}.py"
+    return f"{families.file_of(entry)}.py"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.construction import Construction
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
-    from kvplan.engine.models.registered import Entry
+    from kvplan.engine.models.registered import Registration
     from kvplan.releases import Release
 
 SEQUENCE_POOLING: dict[str, str] = {
@@ -116,7 +116,7 @@ def keeps_nothing(made: Construction) -> bool:
     return reads and not is_causal(made.architecture, made.config, made.release)
 
 
-def attention_type(entry: Entry, runner_type: str, config: Fields, *, causal: bool, hybrid: bool) -> str:
+def attention_type(entry: Registration, runner_type: str, config: Fields, *, causal: bool, hybrid: bool) -> str:
     """`decoder`, `encoder_only`, `encoder_decoder`, `hybrid` or `attention_free`, as vLLM sorts the model."""
     if runner_type == "pooling":
         cls = SEQUENCE_POOLING.get(entry.class_name) == "CLS"
@@ -130,21 +130,21 @@ def attention_type(entry: Entry, runner_type: str, config: Fields, *, causal: bo
     return "encoder_decoder" if config.get("is_encoder_decoder") else "decoder"
 
 
-def prefills_in_parts(entry: Entry, runner_type: str, attention: str, pooler: Mapping[str, Any]) -> bool:
+def prefills_in_parts(entry: Registration, runner_type: str, attention: str, pooler: Mapping[str, Any]) -> bool:
     """Whether chunked prefill is on by default."""
     if runner_type == "pooling" and attention in {"encoder_only", "decoder"}:
         return attention == "decoder" and not _pools_whole(entry, pooler)
     return attention != "encoder_decoder"
 
 
-def shares_prefixes(entry: Entry, runner_type: str, attention: str, pooler: Mapping[str, Any]) -> bool:
+def shares_prefixes(entry: Registration, runner_type: str, attention: str, pooler: Mapping[str, Any]) -> bool:
     """Whether prefix caching is on by default, as far as attention and pooling decide it."""
     if runner_type == "pooling":
         return attention == "decoder" and not _pools_whole(entry, pooler)
     return attention not in {"attention_free", "encoder_decoder"}
 
 
-def _pools_whole(entry: Entry, pooler: Mapping[str, Any]) -> bool:
+def _pools_whole(entry: Registration, pooler: Mapping[str, Any]) -> bool:
     sequence = pooler.get("seq_pooling_type") or pooler.get("pooling_type")
     token = pooler.get("tok_pooling_type")
     if sequence is None:

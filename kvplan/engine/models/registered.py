@@ -14,6 +14,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from kvplan.releases import ALWAYS, Span
+
 if TYPE_CHECKING:
     from kvplan.releases import Release
 
@@ -22,7 +24,7 @@ TRANSFORMERS_MODULE = "transformers"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Registration:
     """What one architecture name means over a run of releases."""
 
     architecture: str
@@ -32,8 +34,7 @@ class Entry:
     """g generates text, p pools, m multimodal, P pipeline parallelism, h hybrid, f attention-free, e encoder-only."""
     kind: str
     """`decoder`, `encoder`, or the reason in `unplaceable` why the layers are not computed."""
-    since: str | None = None
-    until: str | None = None
+    span: Span = ALWAYS
 
     @property
     def generates(self) -> bool:
@@ -103,10 +104,11 @@ def _rows(name: str) -> tuple[tuple[str, ...], ...]:
 
 
 @cache
-def _registered() -> dict[str, list[Entry]]:
-    table: dict[str, list[Entry]] = {}
+def _registered() -> dict[str, list[Registration]]:
+    table: dict[str, list[Registration]] = {}
     for name, module, class_name, interfaces, kind, since, until in _rows("registered.tsv"):
-        entry = Entry(name, module, class_name, interfaces, kind, since or None, until or None)
+        span = Span(since=since or None, until=until or None)
+        entry = Registration(name, module, class_name, interfaces, kind, span)
         table.setdefault(name, []).append(entry)
     return table
 
@@ -124,15 +126,15 @@ def _causal() -> dict[str, str]:
     return {model: name for name, models, _, _ in _rows("transformers.tsv") for model in models.split(",") if model}
 
 
-def lookup(architecture: str, release: Release) -> Entry | None:
+def lookup(architecture: str, release: Release) -> Registration | None:
     """What `architecture` means to `release`, or None where it is not registered."""
     for entry in _registered().get(architecture, ()):
-        if release.within(entry.since, entry.until):
+        if entry.span.covers(release.acts_as):
             return entry
     return None
 
 
-def known_to(architecture: str) -> tuple[Entry, ...]:
+def known_to(architecture: str) -> tuple[Registration, ...]:
     """All entries of an architecture name, oldest first (empty where no known release registers it)."""
     return tuple(_registered().get(architecture, ()))
 

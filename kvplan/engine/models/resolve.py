@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import registered
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import models as history
+from kvplan.releases import Span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvplan.engine.models.registered import Entry
+    from kvplan.engine.models.registered import Registration
     from kvplan.releases import Release
 
 SUFFIXES: tuple[tuple[str, str, str], ...] = (
@@ -71,7 +72,7 @@ class Resolution:
 
     architecture: str
     """The name that vLLM reports: the first of the config's that resolved, or the Transformers backend class."""
-    entry: Entry
+    entry: Registration
     runner_type: str
     convert_type: str
     source: str
@@ -131,7 +132,7 @@ class _Backend:
     nested: bool
     runner: str
 
-    def entry(self) -> Entry | None:
+    def entry(self) -> Registration | None:
         """The backend class that would wrap it, None where it cannot."""
         own = registered.lookup(self.name, self.release)
         if own is not None and own.wraps_transformers and own.architecture == own.class_name:
@@ -196,7 +197,7 @@ def _default_convert(names: Sequence[str], release: Release, runner: str) -> str
     return "embed" if runner == "pooling" else "none"
 
 
-def _base(name: str, release: Release, runner: str, convert: str) -> Entry | None:
+def _base(name: str, release: Release, runner: str, convert: str) -> Registration | None:
     """The registered model that a name such as `Qwen3ForSequenceClassification` is converted from."""
     match = _match(name, runner, convert)
     if match is None:
@@ -230,11 +231,12 @@ def _last_version(name: str, release: Release) -> str | None:
     if name in OUT_OF_TREE and release.has(history.OUT_OF_TREE_PLUGINS):
         return None
     entries = registered.known_to(name)
-    gone = entries and entries[-1].until is not None and not release.within(None, entries[-1].until)
+    until = entries[-1].span.until if entries else None
+    gone = until is not None and not Span(until=until).covers(release.acts_as)
     if entries and not gone:
         return None
     if name in RETIRED:
         return RETIRED[name]
-    if not gone or entries[-1].until is None:
+    if until is None or not gone:
         return None
-    return ".".join(entries[-1].until.split(".")[:2]) + ".0"
+    return ".".join(until.split(".")[:2]) + ".0"

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models.geometry import Tower
+from kvplan.releases import ALWAYS, Span
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.construction import Construction
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +36,7 @@ class Row:
     """Whether the tower stays whole on every rank where its heads do not divide."""
     down_projection: str | None = None
     """Name of the first layer's second MLP weight, where the class hands the tower the checkpoint's quantisation."""
-    since: str | None = None
-    until: str | None = None
+    span: Span = ALWAYS
 
 
 _USUAL = (Row("vision_config", "num_attention_heads", ("intermediate_size",)),)
@@ -54,14 +54,17 @@ _MINICPM_V4_6 = (
 )
 _WHISPER = (Row("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
 _MOON = (
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), until="0.25.1"),
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, since="0.26.0"),
+    Row("vision_config", "num_attention_heads", ("intermediate_size",), span=Span(until="0.25.1")),
+    Row("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, span=Span(since="0.26.0")),
 )
 
 
 def _qwen3_audio(place: str) -> tuple[Row, ...]:
     heads, sizes = "encoder_attention_heads", ("encoder_ffn_dim",)
-    return (Row(place, heads, sizes, until="0.28.0"), Row(place, heads, sizes, yields=True, since="0.29.0"))
+    return (
+        Row(place, heads, sizes, span=Span(until="0.28.0")),
+        Row(place, heads, sizes, yields=True, span=Span(since="0.29.0")),
+    )
 
 
 TOWERS: dict[str, tuple[Row, ...]] = {
@@ -202,9 +205,7 @@ def towers(made: Construction) -> tuple[Tower, ...]:
     """The towers of the class that `made` stands for, with what they split."""
     if not made.entry.multimodal:
         return ()
-    found = (
-        _tower(row, made) for row in TOWERS.get(made.entry.module, ()) if made.release.within(row.since, row.until)
-    )
+    found = (_tower(row, made) for row in TOWERS.get(made.entry.module, ()) if row.span.covers(made.release.acts_as))
     return tuple(tower for tower in found if tower is not None)
 
 

@@ -6,7 +6,7 @@ Sources: `engine/arg_utils.py`, `config/scheduler.py`.
 from __future__ import annotations
 
 from kvplan.engine.checks import bounds
-from kvplan.engine.models.by_name import FEW_SEQUENCES, MANY_SEQUENCES
+from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
@@ -16,6 +16,8 @@ from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
 
 _GIB = 1 << 30
+MANY_SEQUENCES = 128
+"""From how many sequences on the config hooks of some architectures lower them."""
 _BATCHED_DP_TOKENS = 256
 """Tokens a batch where experts work on batches of fixed size."""
 _BATCHED_ALL2ALL = ("deepep_low_latency", "nixl_ep")
@@ -62,8 +64,9 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
             facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     _check_threshold(launch, geometry, max_model_len)
-    if seqs >= MANY_SEQUENCES:
-        seqs = FEW_SEQUENCES.get(geometry.architecture, seqs)
+    hook = families.hook_of(geometry.architecture, release) if seqs >= MANY_SEQUENCES else None
+    if hook is not None and hook.fewer_sequences is not None:
+        seqs = hook.fewer_sequences
     return tokens, seqs
 
 

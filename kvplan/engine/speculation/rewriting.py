@@ -7,12 +7,12 @@ fits is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.models import dots3_note, inkling
+from kvplan.engine.models import families, registered
 from kvplan.engine.models.fields import Fields
 from kvplan.history import speculation as history
 from kvplan.releases import Behaviour, Release
@@ -51,8 +51,6 @@ class Row:
     """Whether it applies only where `count` is above 0."""
     fixed: Mapping[str, Any] | None = None
     """Fields that the rewriting sets."""
-    fields: Callable[[Fields], Mapping[str, Any]] | None = None
-    """The fields that the family itself sets, from its target's config; its `count` is among them."""
     reads_text: bool = False
     """Whether the number of layers is looked for in the language section too."""
     reads_since: Behaviour | None = None
@@ -82,12 +80,9 @@ ROWS: tuple[Row, ...] = (
         "InklingMTPModel",
         types=frozenset({"inkling_mm_model", "inkling_model"}),
         promotes_text=True,
-        fields=inkling.mtp_fields,
         since="0.26.0",
     ),
-    _types(
-        "dots3_note_mtp", "Dots3NoteMTPModel", "dots3_note", default=1, fields=dots3_note.mtp_fields, since="0.28.0"
-    ),
+    _types("dots3_note_mtp", "Dots3NoteMTPModel", "dots3_note", default=1, since="0.28.0"),
     Row("deepseek_mtp", "DeepseekV32MTPModel", types=frozenset(_SPARSE), since="0.29.0"),
     _types("deepseek_mtp", "DeepSeekMTPModel", "deepseek_v3", *_SPARSE),
     Row("deepseek_mtp", "DeepSeekV4MTPModel", types=frozenset({"deepseek_v4"}), since="0.20.2"),
@@ -290,12 +285,19 @@ def rewrite(checkpoint: Checkpoint, release: Release) -> Draft:
         if row.renames_only:
             return Draft(_with(checkpoint, {}, (row.architecture,)))
         fixed = {"model_type": row.becomes, **(row.fixed or {})}
-        if row.fields is not None:
-            fixed |= row.fields(Fields(checkpoint.config, checkpoint.file))
+        fixed |= _of_family(row.architecture, checkpoint, release)
         names = (row.architecture,) if row.architecture else checkpoint.architectures
         rewritten = _with(checkpoint, fixed, names, promotes_text=row.promotes_text, model_type=row.becomes)
         return Draft(rewritten, fixed.get(row.count, count))
     return Draft(checkpoint)
+
+
+def _of_family(architecture: str, checkpoint: Checkpoint, release: Release) -> Mapping[str, object]:
+    """The fields that the draft's family sets besides, from its target's config; its `count` may be among them."""
+    entry = registered.lookup(architecture, release)
+    found = None if entry is None else families.draft_of(entry)
+    fields = None if found is None else found[1].fields
+    return {} if fields is None else fields(Fields(checkpoint.config, checkpoint.file))
 
 
 def _count(checkpoint: Checkpoint, row: Row, release: Release) -> int | None:

@@ -10,24 +10,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import latent
-from kvplan.engine.models.geometry import (
-    Form,
-    Kind,
-    LayerGeometry,
-    OwnCache,
-    Role,
-    Slots,
-    State,
-    StateDtype,
-    StateKind,
-)
+from kvplan.engine.models.drafting import DraftRecipe
+from kvplan.engine.models.family import Family
+from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots, State, StateDtype, StateKind
+from kvplan.engine.models.hooks import fp8_on_datacenter_blackwell
+from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import state_layer
+from kvplan.history import cache
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.drafts import DraftModel
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
 
 
 def glm5_next_state(made: Construction) -> State:
@@ -127,3 +122,21 @@ def _tail(made: Construction, index: int, place: str, width: int, pool: int) -> 
             divides_block=grows,
         ),
     )
+
+
+FAMILIES = (
+    Family(
+        name="glm5_next",
+        modules={
+            "models.glm5next": named(),
+            "models.glm5next:Glm5NextForConditionalGeneration": wraps("Glm5NextForCausalLM"),
+        },
+        layers=glm5_next,
+        drafts={"models.glm5next": DraftRecipe(glm5_next_mtp)},
+        state=glm5_next_state,
+        hooks={
+            name: fp8_on_datacenter_blackwell(name, "fp8", cache.GLM5_NEXT_AUTO_IS_FP8_ON_SM100)
+            for name in ("Glm5NextForCausalLM", "Glm5NextForConditionalGeneration")
+        },
+    ),
+)

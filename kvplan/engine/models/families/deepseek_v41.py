@@ -8,17 +8,20 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models import deepseek_v4
+from kvplan.engine.models.drafting import DraftRecipe
+from kvplan.engine.models.families.deepseek_v4 import DSPARK_STAGES, check_dspark
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots
 from kvplan.engine.models.latent import chosen_indexer_row_bytes
+from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
-    from kvplan.engine.models.drafts import DraftModel
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.releases import Release
 
 WINDOW_BLOCK = 32
@@ -66,8 +69,8 @@ def deepseek_v41(made: Construction) -> tuple[LayerGeometry, ...]:
 def dspark(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     """The stages of a DSpark draft: sliding layers after the target's, as many as the config says (else 3)."""
     text = draft.made.text
-    count = text.optional("n_mtp_layers") or text.optional("num_nextn_predict_layers") or deepseek_v4.DSPARK_STAGES
-    deepseek_v4.check_dspark(draft)
+    count = text.optional("n_mtp_layers") or text.optional("num_nextn_predict_layers") or DSPARK_STAGES
+    check_dspark(draft)
     return tuple(window(draft.made, draft.start + stage) for stage in range(count))
 
 
@@ -217,3 +220,14 @@ def _indexer(made: Construction, index: int, ratio: int) -> LayerGeometry:
             alignment=PLAIN_ALIGNMENT,
         ),
     )
+
+
+FAMILIES = (
+    Family(
+        name="deepseek_v41",
+        modules={"models.deepseek_v41": named("language_model.model.layers.{i}.attn")},
+        layers=deepseek_v41,
+        drafts={"models.deepseek_v41": DraftRecipe(dspark, "model.layers.{i}.attn")},
+        cache_format=cache_format,
+    ),
+)

@@ -9,9 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.models.drafting import DraftRecipe
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache
 from kvplan.engine.models.latent import indexer
+from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.windows import SLIDING
 
@@ -19,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kvplan.engine.backends.values import BackendQuery
-    from kvplan.engine.models.drafts import DraftModel
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
 _SLIDING, _INDEXED = "TRITON_MLA", "DOTS3_NOTE_PADDED_MLA_SPARSE"
@@ -94,3 +97,14 @@ def cache_format(query: BackendQuery, _release: Release) -> CacheFormat:
     """The cache dtype as it stands; the packed one is taken back to plain fp8."""
     asked = "fp8" if query.kv_cache_dtype == "fp8_ds_mla" else query.kv_cache_dtype
     return CacheFormat(asked, storage_dtype(asked, query.dtype), _INDEXED)
+
+
+FAMILIES = (
+    Family(
+        name="dots3_note",
+        modules={"models.dots3_note": named("language_model." + DECODER)},
+        layers=dots3_note,
+        drafts={"models.dots3_note": DraftRecipe(dots3_note_mtp, fields=mtp_fields)},
+        cache_format=cache_format,
+    ),
+)

@@ -10,10 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general, windows
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.recipe import named
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
 
 LOOPCODER_LOOPS, LOOPCODER_WINDOW = 2, 64
 OURO_STEPS = 4
@@ -87,3 +89,11 @@ def hrm_text(made: Construction) -> tuple[LayerGeometry, ...]:
 def _again(made: Construction, layer: LayerGeometry, turn: int) -> LayerGeometry:
     """The cache of pass `turn` over `layer`."""
     return replace(layer, name=made.name(turn * made.count + layer.index))
+
+
+FAMILIES = (
+    Family(name="dory", modules={"dory": named("backbone.layers.{i}.mixer.attn")}, layers=dory),
+    Family(name="hrm_text", modules={"hrm_text": named()}, layers=hrm_text, never_shares_prefixes=True),
+    Family(name="loopcoder", modules={"iquest_loopcoder": named()}, layers=loopcoder),
+    Family(name="ouro", modules={"ouro": named()}, layers=ouro),
+)

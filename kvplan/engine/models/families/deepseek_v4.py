@@ -9,16 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.engine.models.drafting import DraftRecipe
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
 from kvplan.engine.models.latent import chosen_indexer_row_bytes
+from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
-    from kvplan.engine.models.drafts import DraftModel
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.releases import Release
 
 PACKED_ROW_BYTES = 584
@@ -253,3 +256,25 @@ def _indexer(made: Construction, index: int, ratio: int) -> tuple[LayerGeometry,
         ),
     )
     return rows, _state(made, index, ratio, width, f"{place}.compressor")
+
+
+def mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Sliding layers like the target's; MTP layers compress nothing."""
+    return tuple(window(draft.made, index) for index in draft.indices)
+
+
+_LAYOUT = "model.layers.{i}.attn"
+
+FAMILIES = (
+    Family(
+        name="deepseek_v4",
+        modules={"deepseek_v4": named(_LAYOUT), "models.deepseek_v4": named(_LAYOUT)},
+        layers=deepseek_v4,
+        drafts={
+            "deepseek_v4_mtp": DraftRecipe(mtp, _LAYOUT),
+            "models.deepseek_v4:DSparkDeepseekV4ForCausalLM": DraftRecipe(dspark, _LAYOUT),
+            "models.deepseek_v4:DeepSeekV4MTP": DraftRecipe(mtp, _LAYOUT),
+        },
+        cache_format=cache_format,
+    ),
+)

@@ -10,18 +10,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.models.drafting import MTP_LAYER, DraftRecipe
+from kvplan.engine.models.families.delta import delta_state
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots, State, StateKind
+from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
-from kvplan.engine.models.states import attention_layer, delta_state, state_layer
+from kvplan.engine.models.states import attention_layer, state_layer
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvplan.engine.backends.values import BackendQuery
-    from kvplan.engine.models.drafts import DraftModel
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.releases import Release
 
 _ATTENTION = "QWEN4_EXP_QSA_TRITON"
@@ -213,3 +217,21 @@ def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
 def _has_mrope(made: Construction) -> bool:
     rope = made.text.section("rope_parameters")
     return rope is not None and rope.get("mrope_section") is not None
+
+
+FAMILIES = (
+    Family(
+        name="qwen4_exp",
+        modules={
+            "models.qwen4_exp": named(),
+            "models.qwen4_exp:Qwen4ExpForConditionalGeneration": wraps("Qwen4ExpForCausalLM"),
+        },
+        layers=qwen4_exp,
+        drafts={
+            "models.qwen4_exp": DraftRecipe(qwen4_exp_mtp, MTP_LAYER, count=("mtp_num_hidden_layers",), default_count=1)
+        },
+        state=qwen4_exp_state,
+        cache_format=cache_format,
+        spreads_hidden_states=True,
+    ),
+)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import arch_config, latent, registered, windows
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
 
 BASE_MODEL = "model"
 """Attribute under which the backend keeps the Transformers base model."""
@@ -114,3 +116,6 @@ def _shapes(made: Construction) -> tuple[arch_config.HeadShape, ...]:
         # Latent dimensions without MLA: keys at full width.
         size = (text.optional("qk_nope_head_dim") or 0) + (text.optional("qk_rope_head_dim") or 0) or size
     return (arch_config.HeadShape(found.num_kv_heads, size),) * made.count
+
+
+FAMILIES = (Family(name="transformers", modules={"transformers": named("{i}.attn")}, layers=layers),)

@@ -5,20 +5,24 @@ Facts from models/inkling/nvidia/model.py, attention.py and sconv_swa_attn.py.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.models.drafting import NEXTN, from_zero
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kvplan.engine.backends.values import BackendQuery
-    from kvplan.engine.models.drafts import DraftModel
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
     from kvplan.releases import Release
 
 _DEFAULT_KERNEL = 4
@@ -118,3 +122,18 @@ def _convolution(made: Construction, index: int, kv_heads: int, size: int, kerne
             replicated_heads=False,
         ),
     )
+
+
+FAMILIES = (
+    Family(
+        name="inkling",
+        modules={"models.inkling": named("model.layers.{i}.attn")},
+        layers=inkling,
+        drafts={
+            "models.inkling": replace(
+                from_zero("model.layers.{i}.transformer_block.attn", *NEXTN, layers=inkling_mtp), fields=mtp_fields
+            )
+        },
+        cache_format=cache_format,
+    ),
+)

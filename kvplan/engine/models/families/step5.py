@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kvplan.engine.models.drafting import DraftRecipe
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.drafts import DraftModel
-    from kvplan.engine.models.general import Construction
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
 
 SUMMARY_BYTES = 256
 REGION_TOKENS = 8
@@ -129,3 +132,16 @@ def _ring(attention: LayerGeometry) -> LayerGeometry:
             ring_rows=RING_ROWS,
         ),
     )
+
+
+FAMILIES = (
+    Family(
+        name="step5",
+        modules={
+            "models.step5": named(clears_window=True),
+            "models.step5:Step5ForConditionalGeneration": wraps(),
+        },
+        layers=step5,
+        drafts={"models.step5": DraftRecipe(step5_mtp, "model.layers.{i}.mtp_block.self_attn.attn")},
+    ),
+)

@@ -6,15 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
+from kvplan.engine.models.drafting import Start, own
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry
+from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kvplan.engine.models.drafts import DraftModel
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
 
 _YOCO = ("yoco_global_kv_layer", "yoco_local_kv_layer")
 """Fields that an EAGLE head's config must have, as null."""
@@ -87,3 +90,13 @@ def _chunked(made: Construction, layer: LayerGeometry) -> LayerGeometry:
     if not chunk:
         return layer
     return replace(layer, kind=Kind.CHUNKED, layer_class="ChunkedLocalAttention", chunk_size=chunk)
+
+
+FAMILIES = (
+    Family(
+        name="llama4",
+        modules={"llama4": named(), "mllama4": wraps("Llama4ForCausalLM")},
+        layers=llama4,
+        drafts={"llama4_eagle": own(llama4_eagle, Start.STAGE)},
+    ),
+)

@@ -8,12 +8,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvplan.engine.models import drafting
+from kvplan.engine.models.drafting import from_zero
+from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
+from kvplan.engine.models.recipe import DECODER, named
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
+    from kvplan.engine.models.construction import Construction
     from kvplan.engine.models.fields import Fields
-    from kvplan.engine.models.general import Construction
 
 FIRERED_WIDTH, FIRERED_HEADS, FIRERED_LAYERS = 1280, 20, 6
 """What FireRedLID's class assumes where the config is silent."""
@@ -92,3 +96,17 @@ def _pairs(layout: str, parts: tuple[str, str], *, layers: int, heads: int, widt
         )
         built += [text, crossing]
     return tuple(built)
+
+
+FAMILIES = (
+    Family(name="cohere_asr", modules={"cohere_asr": named()}, layers=cohere_asr),
+    Family(name="fireredlid", modules={"fireredlid": named()}, layers=fireredlid),
+    Family(name="nemotron_parse", modules={"nemotron_parse": named()}, layers=nemotron_parse),
+    Family(
+        name="nemotron_parse_prefix",
+        modules={"nemotron_parse3_5": named()},
+        layers=nemotron_parse_prefix,
+        drafts={"nemotron_parse3_5_mtp": from_zero(DECODER, layers=drafting.none)},
+    ),
+    Family(name="whisper", modules={"whisper": named()}, layers=whisper),
+)

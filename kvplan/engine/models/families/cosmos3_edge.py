@@ -6,10 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
+from kvplan.engine.models.family import Family
+from kvplan.engine.models.geometry import LayerGeometry
+from kvplan.engine.models.recipe import named
 
 if TYPE_CHECKING:
-    from kvplan.engine.models.general import Construction
-    from kvplan.engine.models.geometry import LayerGeometry
+    from kvplan.engine.models.construction import Construction
 
 LAYERS_OF_ONE = 2
 """Layers of Nemotron-H that one decoder layer becomes: its attention, and its feed-forward layer."""
@@ -22,3 +24,13 @@ def cosmos3_edge(made: Construction) -> tuple[LayerGeometry, ...]:
         for layer in general.layers(made)
         for number in (LAYERS_OF_ONE * layer.index,)
     )
+
+
+FAMILIES = (
+    Family(
+        name="cosmos3_edge",
+        modules={"cosmos3_edge": named("language_model.model.layers.{i}.mixer.attn")},
+        layers=cosmos3_edge,
+        layers_of_one=LAYERS_OF_ONE,
+    ),
+)

@@ -1,0 +1,87 @@
+"""MiniMax-M3: sparse layers with an indexer cache beside their attention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvplan.engine.models import drafting, general
+from kvplan.engine.models.drafting import attention, from_zero
+from kvplan.engine.models.family import Family
+from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
+from kvplan.engine.models.recipe import DECODER, by_layer_types, wraps
+
+if TYPE_CHECKING:
+    from kvplan.engine.models.construction import Construction
+    from kvplan.engine.models.drafting import DraftModel
+    from kvplan.engine.models.fields import Fields
+
+
+def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:
+    """Layers marked sparse add an indexer cache, keys only, registered before their attention."""
+    sparse = made.text.section("sparse_attention_config")
+    marks = (sparse.items("sparse_attention_freq") if sparse is not None else None) or ()
+    built: list[LayerGeometry] = []
+    for layer in general.layers(made):
+        if sparse is None or layer.index >= len(marks) or not marks[layer.index]:
+            built.append(layer)
+            continue
+        built.append(_indexer(layer, sparse, Role.INDEXER))
+        built.append(
+            LayerGeometry(
+                name=layer.name,
+                index=layer.index,
+                layer_class="MiniMaxM3SparseAttention",
+                num_heads=layer.num_heads,
+                num_kv_heads=layer.num_kv_heads,
+                head_size=layer.head_size,
+                own_backend="MINIMAX_M3_SPARSE",
+                reads_skip_list=False,
+            )
+        )
+    return tuple(built)
+
+
+def minimax_m3_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
+    """Modules numbered from 0, all of them sparse."""
+    sparse = draft.made.text.section("sparse_attention_config")
+    if sparse is None:
+        return drafting.layers(draft)
+    built: list[LayerGeometry] = []
+    for index in draft.indices:
+        layer = attention(draft, index)
+        built.append(_indexer(layer, sparse, Role.ATTENTION))
+        built.append(
+            replace(
+                layer, layer_class="MiniMaxM3SparseAttention", own_backend="MINIMAX_M3_SPARSE", reads_skip_list=False
+            )
+        )
+    return tuple(built)
+
+
+def _indexer(layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
+    """The keys that the indexer of a sparse layer caches."""
+    return LayerGeometry(
+        name=f"{layer.name}.index_cache",
+        index=layer.index,
+        kind=Kind.INDEXER,
+        role=role,
+        layer_class="MiniMaxM3IndexerCache",
+        num_kv_heads=1,
+        head_size=sparse.positive("sparse_index_dim"),
+        own_backend="MINIMAX_M3_SPARSE_INDEXER",
+        stores_model_dtype=True,
+    )
+
+
+FAMILIES = (
+    Family(
+        name="minimax_m3",
+        modules={
+            "models.minimax_m3": by_layer_types(),
+            "models.minimax_m3:MiniMaxM3SparseForConditionalGeneration": wraps("MiniMaxM3SparseForCausalLM"),
+        },
+        layers=minimax_m3,
+        drafts={"models.minimax_m3": from_zero(DECODER, "num_mtp_modules", layers=minimax_m3_mtp)},
+    ),
+)
