@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kvplan.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kvplan.checkpoint.values import ConfigDict
 
@@ -116,8 +116,3 @@ class Fields:
     def wrong(self, name: str, problem: str) -> InputError:
         """The error for a field that cannot be used."""
         return InputError(f"{self._file}: the field '{name}' {problem}; correct it in the model's config.json")
-
-
-def merged(base: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
-    """A copy of a config with some fields replaced."""
-    return {**base, **changes}
