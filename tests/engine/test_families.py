@@ -15,6 +15,7 @@ from kvplan.engine.models.families.general import GENERAL
 from kvplan.engine.models.families.wrapper import WRAPPER
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.registered import Registration
+from kvplan.engine.models.towers import TOWERS
 from kvplan.releases import KNOWN, resolve
 
 NEWEST = resolve("latest")
@@ -69,7 +70,13 @@ def test_every_family_and_all_it_says_is_reached_by_a_registered_class() -> None
     for family in all_families():
         assert family.name in built
         assert {*family.modules, *family.drafts} <= places
+        assert {name.partition(":")[0] for name in family.modules} >= set(family.towers)
         assert set(family.hooks) <= {entry.architecture for entry in registrations()}
+
+
+def test_towers_are_told_in_one_place() -> None:
+    told = [module for family in all_families() for module in family.towers]
+    assert len({*told, *TOWERS}) == len(told) + len(TOWERS)
 
 
 def test_hooks_are_found_by_the_name_in_the_config() -> None:

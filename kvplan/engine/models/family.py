@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kvplan.engine.models.geometry import LayerGeometry, State
     from kvplan.engine.models.hooks import ConfigHook
     from kvplan.engine.models.recipe import Recipes
+    from kvplan.engine.models.towers import TowerRow
     from kvplan.releases import Release, Span
 
 
@@ -59,5 +60,7 @@ class Family:
     """The config hooks of its architectures, by the name in the config."""
     spreads_hidden_states: bool = False
     """Whether its classes can spread their residual streams over tensor-parallel ranks (`SupportsHCSP`)."""
+    towers: Mapping[str, tuple[TowerRow, ...]] = field(default_factory=dict)
+    """By module: the encoders for images and sound that its classes split over ranks."""
     layers_of_one: int = 1
     """Layers that pipeline stages count for one decoder layer."""

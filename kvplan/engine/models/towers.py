@@ -11,7 +11,7 @@ projectors between tower and language model, and towers that Transformers' own c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models.geometry import Tower
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TowerRow:
     """One tower of a module."""
 
     place: str
@@ -36,38 +36,70 @@ class Row:
     """Whether the tower stays whole on every rank where its heads do not divide."""
     down_projection: str | None = None
     """Name of the first layer's second MLP weight, where the class hands the tower the checkpoint's quantisation."""
+    whole_on_request: bool = False
+    """Whether the class follows `--mm-encoder-tp-mode data` (`supports_encoder_tp_data`); vLLM falls back to `weights`
+    for others."""
     span: Span = ALWAYS
 
 
-_USUAL = (Row("vision_config", "num_attention_heads", ("intermediate_size",)),)
-_QWEN = (Row("vision_config", "num_heads", ("intermediate_size",)),)
-_GLM = (Row("vision_config", "num_heads", ("out_hidden_size", "intermediate_size")),)
-_INTERN = (Row("vision_config", None, ("intermediate_size",)),)
-_PERCEPTION = (Row("vision_config", "heads", ("width*mlp_ratio",)),)
+USUAL = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",)),)
+QWEN = (TowerRow("vision_config", "num_heads", ("intermediate_size",)),)
+_GLM = (TowerRow("vision_config", "num_heads", ("out_hidden_size", "intermediate_size")),)
+_INTERN = (TowerRow("vision_config", None, ("intermediate_size",)),)
+PERCEPTION = (TowerRow("vision_config", "heads", ("width*mlp_ratio",)),)
 _MINICPM_V4_6 = (
-    Row(
+    TowerRow(
         "vision_config",
         "num_attention_heads",
         ("intermediate_size",),
         down_projection="vpm.encoder.layers.0.mlp.fc2",
     ),
 )
-_WHISPER = (Row("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
-_MOON = (
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), span=Span(until="0.25.1")),
-    Row("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, span=Span(since="0.26.0")),
+_WHISPER = (TowerRow("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
+MOON = (
+    TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), span=Span(until="0.25.1")),
+    TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, span=Span(since="0.26.0")),
 )
 
 
-def _qwen3_audio(place: str) -> tuple[Row, ...]:
+def whole_on_request(rows: tuple[TowerRow, ...]) -> tuple[TowerRow, ...]:
+    """The same towers, of a class that follows `--mm-encoder-tp-mode data`."""
+    return tuple(replace(row, whole_on_request=True) for row in rows)
+
+
+def _qwen3_audio(place: str) -> tuple[TowerRow, ...]:
     heads, sizes = "encoder_attention_heads", ("encoder_ffn_dim",)
     return (
-        Row(place, heads, sizes, span=Span(until="0.28.0")),
-        Row(place, heads, sizes, yields=True, span=Span(since="0.29.0")),
+        TowerRow(place, heads, sizes, span=Span(until="0.28.0")),
+        TowerRow(place, heads, sizes, yields=True, span=Span(since="0.29.0")),
     )
 
 
-TOWERS: dict[str, tuple[Row, ...]] = {
+TOWERS: dict[str, tuple[TowerRow, ...]] = {
+    **dict.fromkeys(("glm4_1v", "glm_ocr"), whole_on_request(_GLM)),
+    **dict.fromkeys(("interns1", "skyworkr1v"), _INTERN),
+    **dict.fromkeys(("h2ovl", "internvl", "nvlm_d", "qianfan_ocr"), whole_on_request(_INTERN)),
+    **dict.fromkeys(("step3p7", "step_vl"), whole_on_request(PERCEPTION)),
+    **dict.fromkeys(
+        (
+            "alpamayo2_super",
+            "clef_flash",
+            "cohere_compass",
+            "colqwen3",
+            "colqwen3_5",
+            "cosmos3",
+            "exaone4_5",
+            "interns1_pro",
+            "interns2_mobius",
+            "interns2_preview",
+            "opencua",
+            "qwen2_5_vl",
+            "qwen3_5",
+            "qwen3_vl",
+            "qwen3_vl_moe",
+        ),
+        whole_on_request(QWEN),
+    ),
     **dict.fromkeys(
         (
             "aria",
@@ -78,25 +110,18 @@ TOWERS: dict[str, tuple[Row, ...]] = {
             "cohere2_vision",
             "colmodernvbert",
             "colultravbert",
-            "cosmos3_edge",
-            "eagle2_5_vl",
             "gemma3_mm",
             "granite4_vision",
             "idefics3",
             "keye",
             "keye_vl1_5",
-            "kimi_vl",
-            "lfm2_vl",
             "lightonocr",
             "llava",
             "llava_next",
             "llava_next_video",
             "llava_onevision",
             "llava_onevision2",
-            "minicpmv4_7",
             "mistral3",
-            "mllama4",
-            "models.minimax_m3",
             "paddleocr_vl",
             "paligemma",
             "phi4siglip",
@@ -104,112 +129,44 @@ TOWERS: dict[str, tuple[Row, ...]] = {
             "rvl",
             "siglip",
             "smolvlm",
-            "step3_vl",
         ),
-        _USUAL,
+        USUAL,
     ),
-    **dict.fromkeys(
-        (
-            "alpamayo2_super",
-            "clef_flash",
-            "cohere_compass",
-            "colqwen3",
-            "colqwen3_5",
-            "cosmos3",
-            "exaone4_5",
-            "hyperclovax_vision_v2",
-            "interns1_pro",
-            "interns2_mobius",
-            "interns2_preview",
-            "models.qwen4_exp",
-            "opencua",
-            "qwen2_5_vl",
-            "qwen3_5",
-            "qwen3_vl",
-            "qwen3_vl_moe",
-        ),
-        _QWEN,
-    ),
-    **dict.fromkeys(("h2ovl", "interns1", "internvl", "nvlm_d", "qianfan_ocr", "skyworkr1v"), _INTERN),
-    **dict.fromkeys(("glm4_1v", "glm_ocr"), _GLM),
-    **dict.fromkeys(("models.step5", "step3p7", "step_vl"), _PERCEPTION),
-    **dict.fromkeys(("jina_vl", "qwen2_vl"), (Row("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),)),
-    **dict.fromkeys(("kimi_k25", "models.kimi_k3"), _MOON),
+    **dict.fromkeys(("eagle2_5_vl", "kimi_vl", "minicpmv4_7", "step3_vl", "dots_ocr"), whole_on_request(USUAL)),
     **dict.fromkeys(("moss_transcribe_diarize", "ultravox", "voxtral"), _WHISPER),
-    "minicpmv4_6": _MINICPM_V4_6,
-    "colpali": (*_USUAL, Row("vlm_config.vision_config", "num_attention_heads", ("intermediate_size",))),
-    "dots_ocr": (Row("vision_config", "num_attention_heads", ("intermediate_size",)),),
-    "ernie45_vl": (Row("vision_config", "num_heads", ("hidden_size*mlp_ratio",)),),
-    "granite_speech": (Row("encoder_config", None, ("output_dim",)),),
-    "granite_speech_plus": (Row("encoder_config", None, ("output_dim",)),),
-    "openpangu_vl": (Row("vision_config", "num_heads"),),
-    "qwen2_5_omni_thinker": (Row("thinker_config.vision_config", "num_heads", ("intermediate_size",)),),
-    "qwen3_omni_moe_thinker": (
-        Row("thinker_config.vision_config", "num_heads", ("intermediate_size",)),
-        *_qwen3_audio("thinker_config.audio_config"),
+    **dict.fromkeys(
+        ("jina_vl", "qwen2_vl"), whole_on_request((TowerRow("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),))
     ),
+    **dict.fromkeys(("granite_speech", "granite_speech_plus"), (TowerRow("encoder_config", None, ("output_dim",)),)),
     **dict.fromkeys(
         ("qwen3_asr", "qwen3_asr_forced_aligner", "qwen3_asr_realtime"),
         (*_qwen3_audio("thinker_config.audio_config"), *_qwen3_audio("audio_config")),
     ),
+    "colpali": (*USUAL, TowerRow("vlm_config.vision_config", "num_attention_heads", ("intermediate_size",))),
+    "ernie45_vl": (TowerRow("vision_config", "num_heads", ("hidden_size*mlp_ratio",)),),
+    "hyperclovax_vision_v2": QWEN,
+    "kimi_k25": whole_on_request(MOON),
+    "minicpmv4_6": whole_on_request(_MINICPM_V4_6),
+    "openpangu_vl": (TowerRow("vision_config", "num_heads"),),
+    "qwen2_5_omni_thinker": (TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",)),),
+    "qwen3_omni_moe_thinker": (
+        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",)),
+        *_qwen3_audio("thinker_config.audio_config"),
+    ),
 }
-"""By module, below vLLM's model folder."""
-
-WHOLE_ON_REQUEST = frozenset(
-    {
-        "alpamayo2_super",
-        "clef_flash",
-        "cohere_compass",
-        "colqwen3",
-        "colqwen3_5",
-        "cosmos3",
-        "cosmos3_edge",
-        "dots_ocr",
-        "eagle2_5_vl",
-        "exaone4_5",
-        "glm4_1v",
-        "glm_ocr",
-        "h2ovl",
-        "interns1_pro",
-        "interns2_mobius",
-        "interns2_preview",
-        "internvl",
-        "jina_vl",
-        "kimi_k25",
-        "kimi_vl",
-        "minicpmv4_6",
-        "minicpmv4_7",
-        "mllama4",
-        "models.kimi_k3",
-        "models.minimax_m3",
-        "models.qwen4_exp",
-        "models.step5",
-        "nvlm_d",
-        "opencua",
-        "qianfan_ocr",
-        "qwen2_5_vl",
-        "qwen2_vl",
-        "qwen3_5",
-        "qwen3_vl",
-        "qwen3_vl_moe",
-        "step3_vl",
-        "step3p7",
-        "step_vl",
-    }
-)
-"""Modules whose classes follow `--mm-encoder-tp-mode data` (`supports_encoder_tp_data`); for the others vLLM falls
-back to `weights`."""
+"""By module, below vLLM's model folder, where no family speaks of its towers."""
 
 
 def towers(made: Construction) -> tuple[Tower, ...]:
     """The towers of the class that `made` stands for, with what they split."""
     if not made.entry.multimodal:
         return ()
-    found = (_tower(row, made) for row in TOWERS.get(made.entry.module, ()) if row.span.covers(made.release.acts_as))
+    rows = made.family.towers.get(made.entry.module) or TOWERS.get(made.entry.module, ())
+    found = (_tower(row, made) for row in rows if row.span.covers(made.release.acts_as))
     return tuple(tower for tower in found if tower is not None)
 
 
-def _tower(row: Row, made: Construction) -> Tower | None:
+def _tower(row: TowerRow, made: Construction) -> Tower | None:
     section: Fields | None = made.config
     for name in row.place.split("."):
         section = None if section is None else section.section(name)
@@ -220,7 +177,7 @@ def _tower(row: Row, made: Construction) -> Tower | None:
         heads=None if row.heads is None else section.optional(row.heads),
         sizes=tuple((name, size) for name in row.sizes if (size := _product(section, name)) is not None),
         yields=row.yields,
-        whole_on_request=made.entry.module in WHOLE_ON_REQUEST,
+        whole_on_request=row.whole_on_request,
         down_projection=row.down_projection,
         width=None if row.down_projection is None else section.optional("hidden_size"),
     )

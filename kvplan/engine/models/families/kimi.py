@@ -12,6 +12,7 @@ from kvplan.engine.models.geometry import LayerGeometry, State, StateDtype
 from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import class_in, kda, state_layer
+from kvplan.engine.models.towers import MOON, whole_on_request
 from kvplan.history import state as history
 from kvplan.releases import Span
 
@@ -97,6 +98,7 @@ FAMILIES = (
             "models.kimi_k3.nvidia.dspark_mla": own(latent.dense_draft, Start.TARGET),
         },
         state=kimi_state,
+        towers={"models.kimi_k3": whole_on_request(MOON)},
         replays_states=Span(since="0.29.0"),
     ),
 )

@@ -10,6 +10,7 @@ from kvplan.engine.models.drafting import attention, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.engine.models.recipe import DECODER, by_layer_types, wraps
+from kvplan.engine.models.towers import USUAL, whole_on_request
 
 if TYPE_CHECKING:
     from kvplan.engine.models.construction import Construction
@@ -83,5 +84,6 @@ FAMILIES = (
         },
         layers=minimax_m3,
         drafts={"models.minimax_m3": from_zero(DECODER, "num_mtp_modules", layers=minimax_m3_mtp)},
+        towers={"models.minimax_m3": whole_on_request(USUAL)},
     ),
 )

@@ -18,6 +18,7 @@ from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, R
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import attention_layer, state_layer
+from kvplan.engine.models.towers import QWEN, whole_on_request
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:
@@ -233,5 +234,6 @@ FAMILIES = (
         state=qwen4_exp_state,
         cache_format=cache_format,
         spreads_hidden_states=True,
+        towers={"models.qwen4_exp": whole_on_request(QWEN)},
     ),
 )

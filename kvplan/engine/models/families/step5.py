@@ -12,6 +12,7 @@ from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.towers import PERCEPTION, whole_on_request
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:
@@ -143,5 +144,6 @@ FAMILIES = (
         },
         layers=step5,
         drafts={"models.step5": DraftRecipe(step5_mtp, "model.layers.{i}.mtp_block.self_attn.attn")},
+        towers={"models.step5": whole_on_request(PERCEPTION)},
     ),
 )
