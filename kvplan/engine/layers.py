@@ -187,13 +187,13 @@ class _RankBuilder:
         window = layer.sliding_window
         if layer.kind in HEADED and window is None and layer.reads_cache_config:
             window = self.config.sliding_window
-        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+        if not layer.replicates_kv_heads and layer.total_kv_heads < self.split.tensor:
             raise stop(
                 Stage.LAYERS,
                 "kv_heads_not_divisible",
                 "integer modulo by zero",
                 exception="ZeroDivisionError",
-                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+                facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
@@ -222,7 +222,7 @@ class _RankBuilder:
                 backend=backend,
                 query=query,
                 sliding_window=window,
-                num_kv_heads=1 if layer.kind is Kind.MLA else self.split.heads(layer.num_kv_heads),
+                num_kv_heads=1 if layer.kind is Kind.MLA else self.split.heads(layer.total_kv_heads),
                 skipped=skipped,
                 run_cache_dtype=self.run_cache_dtype,
             )
@@ -324,13 +324,13 @@ class _RankBuilder:
         if own.form is Form.HIDDEN_STATES and not self.release.has(speculative.HIDDEN_STATES_HAVE_SPEC):
             own = replace(own, block_size=self.config.block_size_at_selection or _DEFAULT_BLOCK_SIZE)
         layer = replace(layer, own=own)
-        if not layer.replicates_kv_heads and layer.num_kv_heads < self.split.tensor:
+        if not layer.replicates_kv_heads and layer.total_kv_heads < self.split.tensor:
             raise stop(
                 Stage.LAYERS,
                 "kv_heads_not_divisible",
-                f"the cache supports tp_size <= num_kv_heads ({layer.num_kv_heads}), got {self.split.tensor}",
+                f"the cache supports tp_size <= num_kv_heads ({layer.total_kv_heads}), got {self.split.tensor}",
                 exception="AssertionError",
-                facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
+                facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
         asked, skipped = self.run_cache_dtype, False
         if own.is_attention:
@@ -358,7 +358,7 @@ class _RankBuilder:
             backend=settled.backend,
             query=query,
             sliding_window=layer.sliding_window,
-            num_kv_heads=layer.num_kv_heads if own.replicated_heads else self.split.heads(layer.num_kv_heads),
+            num_kv_heads=layer.total_kv_heads if own.replicated_heads else self.split.heads(layer.total_kv_heads),
             skipped=skipped,
             run_cache_dtype=self.run_cache_dtype,
             asked_first=settled.asked_first,

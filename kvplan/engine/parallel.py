@@ -52,14 +52,14 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     tensor, stages = config.tensor_parallel, config.pipeline_parallel
     if config.shards_hidden_states and tensor > 1:
         _check_hidden_states(geometry, stages)
-    if geometry.num_attention_heads % tensor:
+    if geometry.total_heads % tensor:
         raise stop(
             Stage.PARALLEL,
             "heads_not_divisible",
-            f"Total number of attention heads ({geometry.num_attention_heads}) must be divisible by tensor parallel "
+            f"Total number of attention heads ({geometry.total_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
             exception="ValidationError",
-            facts={"heads": geometry.num_attention_heads, "tensor_parallel": tensor},
+            facts={"heads": geometry.total_heads, "tensor_parallel": tensor},
         )
     if config.expert_parallel and not geometry.is_moe:
         raise stop(
@@ -89,7 +89,7 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             facts={"architecture": geometry.architecture, "pipeline_parallel": stages},
         )
     if not geometry.use_mla:
-        heads, kv_heads = geometry.num_attention_heads, geometry.num_kv_heads
+        heads, kv_heads = geometry.total_heads, geometry.total_kv_heads
         context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
     counts = stage_sizes(geometry.num_layers, stages, config.pipeline_partition)
     starts = tuple(sum(counts[:stage]) for stage in range(stages))
@@ -99,8 +99,8 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
             Step(
                 Stage.PARALLEL,
                 "parallel.kv_heads",
-                f"{max(1, geometry.num_kv_heads // tensor)} a rank",
-                f"{geometry.num_kv_heads} KV heads over {tensor} ranks"
+                f"{max(1, geometry.total_kv_heads // tensor)} a rank",
+                f"{geometry.total_kv_heads} KV heads over {tensor} ranks"
                 + (" (MLA keeps one latent row on every rank)" if geometry.use_mla else ""),
                 option="--tensor-parallel-size",
             )
@@ -137,16 +137,16 @@ def _check_hidden_states(geometry: ModelGeometry, stages: int) -> None:
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
     """Model code asserts, without a text, that KV heads divide over ranks or ranks over KV heads."""
-    if layer.kind not in (Kind.ATTENTION, Kind.OWN) or not layer.num_kv_heads:
+    if layer.kind not in (Kind.ATTENTION, Kind.OWN) or not layer.total_kv_heads:
         return
-    larger, smaller = max(layer.num_kv_heads, tensor), min(layer.num_kv_heads, tensor)
+    larger, smaller = max(layer.total_kv_heads, tensor), min(layer.total_kv_heads, tensor)
     if larger % smaller:
         raise stop(
             Stage.PARALLEL,
             "kv_heads_not_divisible",
             "",
             exception="AssertionError",
-            facts={"kv_heads": layer.num_kv_heads, "tensor_parallel": tensor, "layer": layer.name},
+            facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": tensor, "layer": layer.name},
         )
 
 

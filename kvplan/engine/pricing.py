@@ -26,7 +26,7 @@ def key_value_bytes(
     """
     return attention_token_bytes(
         config.release,
-        num_kv_heads=1 if geometry.use_mla else split.heads(geometry.num_kv_heads),
+        num_kv_heads=1 if geometry.use_mla else split.heads(geometry.total_kv_heads),
         head_size=geometry.head_size,
         head_size_v=None,
         dtype=storage_dtype(cache_dtype, config.model_dtype),
@@ -46,7 +46,7 @@ def beside_states(
     """
     if cache_dtype not in TURBOQUANT_BITS:
         return key_value_bytes(geometry, config, split, cache_dtype, backend)
-    packed = split.heads(geometry.num_kv_heads) * turboquant_slot(cache_dtype, geometry.head_size)
+    packed = split.heads(geometry.total_kv_heads) * turboquant_slot(cache_dtype, geometry.head_size)
     if not config.skip_tokens:
         return packed
     return math.lcm(packed, key_value_bytes(geometry, config, split, "auto", backend))

@@ -21,7 +21,7 @@ from kvplan.engine.stop import stop
 from kvplan.engine.trail import Trail
 from kvplan.engine.values import Stage
 
-_ASKED_OF = attrgetter("kind", "head_size", "head_size_v", "latent", "has_sinks", "num_heads", "num_kv_heads")
+_ASKED_OF = attrgetter("kind", "head_size", "head_size_v", "latent", "has_sinks", "total_heads", "total_kv_heads")
 """What a layer's question to the backends depends on, of the layer itself."""
 
 
@@ -45,7 +45,7 @@ class Questions:
         self._trail = trail
         self._scheme = scheme
         self._draft = draft
-        self._model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.num_kv_heads)
+        self._model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.total_kv_heads)
         self._queries: dict[tuple[object, ...], BackendQuery] = {}
         self._decisions: dict[BackendQuery, tuple[BackendDecision, dict[int, None], str]] = {}
 
@@ -107,14 +107,14 @@ class Questions:
             dcp_size=config.decode_context_parallel,
             requested=config.attention_backend,
             flash_attn_version=config.flash_attn_version,
-            num_heads=layer.num_heads // self._split.tensor,
-            num_kv_heads=1 if mla else self._split.heads(layer.num_kv_heads),
+            num_heads=layer.total_heads // self._split.tensor,
+            num_kv_heads=1 if mla else self._split.heads(layer.total_kv_heads),
             latent=layer.latent,
             is_hybrid=self._geometry.is_hybrid,
             state_cache_float32="float32" in (config.state.cache_dtype, config.state.recurrent_dtype),
             logits_soft_cap=self._geometry.logits_soft_cap,
             model_head_size=self._geometry.head_size,
-            model_num_heads=self._geometry.num_attention_heads // self._split.tensor,
+            model_num_heads=self._geometry.total_heads // self._split.tensor,
             model_num_kv_heads=self._model_kv_heads,
         )
         if self._geometry.backend_by_head_sizes:

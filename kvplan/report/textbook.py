@@ -37,10 +37,10 @@ def textbook(plan: Plan) -> Textbook | None:
     else:
         ranks = settings.pipeline_parallel * settings.tensor_parallel
         told = (
-            f"2 x {geometry.num_layers} layers x {counted(geometry.num_kv_heads, 'KV head')} x {geometry.head_size} x "
-            f"{element} B"
+            f"2 x {geometry.num_layers} layers x {counted(geometry.total_kv_heads, 'KV head')} x {geometry.head_size} "
+            f"x {element} B"
         )
-        total = 2 * geometry.num_layers * geometry.num_kv_heads * geometry.head_size * element
+        total = 2 * geometry.num_layers * geometry.total_kv_heads * geometry.head_size * element
     return Textbook(total / ranks, told if ranks == 1 else f"{told} / {ranks} GPUs")
 
 

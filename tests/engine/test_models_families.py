@@ -63,8 +63,8 @@ def by_name(found: ModelGeometry) -> dict[str, LayerGeometry]:
 def test_llama() -> None:
     found = built(decoder("LlamaForCausalLM", "llama"))
     assert names(found) == [f"model.layers.{i}.self_attn.attn" for i in range(4)]
-    assert {(layer.num_heads, layer.num_kv_heads, layer.head_size) for layer in found.layers} == {(32, 8, 128)}
-    assert (found.num_layers, found.num_attention_heads, found.num_kv_heads, found.head_size) == (4, 32, 8, 128)
+    assert {(layer.total_heads, layer.total_kv_heads, layer.head_size) for layer in found.layers} == {(32, 8, 128)}
+    assert (found.num_layers, found.total_heads, found.total_kv_heads, found.head_size) == (4, 32, 8, 128)
     assert found.supports_pipeline
     assert not found.is_moe
     assert found.family == "general"
@@ -101,9 +101,9 @@ def test_names_follow_the_class_of_the_release(architecture: str, release: str, 
 
 def test_falcon_multi_query_has_one_kv_head() -> None:
     old = decoder("FalconForCausalLM", "falcon", num_key_value_heads=None, multi_query=True)
-    assert built(old).layers[0].num_kv_heads == 1
+    assert built(old).layers[0].total_kv_heads == 1
     new = decoder("FalconForCausalLM", "falcon", num_kv_heads=8, multi_query=True, new_decoder_architecture=True)
-    assert built(new).layers[0].num_kv_heads == 8
+    assert built(new).layers[0].total_kv_heads == 8
 
 
 def test_gpt_oss_slides_on_even_layers_and_has_sinks() -> None:
@@ -170,12 +170,12 @@ def test_gemma4_two_shapes_and_sharing(shapes: dict[str, Any]) -> None:
     found = built(checkpoint("Gemma4ForConditionalGeneration", "gemma4", {**GEMMA4, **shapes}))
     at = "language_model.model.layers.{}.self_attn.attn"
     layers = by_name(found)
-    assert (layers[at.format(0)].num_kv_heads, layers[at.format(0)].head_size) == (8, 256)
-    assert (layers[at.format(1)].num_kv_heads, layers[at.format(1)].head_size) == (2, 512)
+    assert (layers[at.format(0)].total_kv_heads, layers[at.format(0)].head_size) == (8, 256)
+    assert (layers[at.format(1)].total_kv_heads, layers[at.format(1)].head_size) == (2, 512)
     assert layers[at.format(4)].shares_cache_of == at.format(2)
     assert layers[at.format(5)].shares_cache_of == at.format(3)
     assert [layer.shares_cache_of for layer in found.layers[:4]] == [None] * 4
-    assert (found.num_kv_heads, found.head_size) == (8, 512)
+    assert (found.total_kv_heads, found.head_size) == (8, 512)
 
 
 def test_gemma3n_shares_with_the_last_owner_of_its_kind() -> None:
@@ -209,17 +209,17 @@ DEEPSEEK = {
 def test_dense_latent_rows() -> None:
     found = built(decoder("DeepseekV3ForCausalLM", "deepseek_v3", **DEEPSEEK))
     layer = found.layers[0]
-    assert (layer.kind, layer.head_size, layer.num_kv_heads, layer.layer_class) == (Kind.MLA, 576, 1, "MLAAttention")
+    assert (layer.kind, layer.head_size, layer.total_kv_heads, layer.layer_class) == (Kind.MLA, 576, 1, "MLAAttention")
     assert layer.latent is not None
     assert not layer.latent.sparse
-    assert (found.use_mla, found.head_size, found.num_kv_heads, found.is_moe) == (True, 576, 128, True)
+    assert (found.use_mla, found.head_size, found.total_kv_heads, found.is_moe) == (True, 576, 128, True)
 
 
 def test_latent_rows_switched_off_become_heads_of_full_width() -> None:
     found = built(decoder("DeepseekV3ForCausalLM", "deepseek_v3", **DEEPSEEK), mla_disabled=True)
     layer = found.layers[0]
     assert not found.use_mla
-    assert (layer.kind, layer.num_kv_heads, layer.head_size) == (Kind.ATTENTION, 128, 192)
+    assert (layer.kind, layer.total_kv_heads, layer.head_size) == (Kind.ATTENTION, 128, 192)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_longcat_asks_for_a_kind_of_zero_expert() -> None:
 def test_minicpm3_caches_heads_of_full_width() -> None:
     fields = {"kv_lora_rank": 256, "qk_nope_head_dim": 64, "qk_rope_head_dim": 32, "num_key_value_heads": 32}
     layer = built(decoder("MiniCPM3ForCausalLM", "minicpm3", **fields)).layers[0]
-    assert (layer.kind, layer.num_kv_heads, layer.head_size) == (Kind.ATTENTION, 32, 96)
+    assert (layer.kind, layer.total_kv_heads, layer.head_size) == (Kind.ATTENTION, 32, 96)
 
 
 def test_minimax_m3_indexer_precedes_its_attention() -> None:
@@ -320,7 +320,7 @@ def test_mimo_v2_layers_of_two_kinds() -> None:
         hybrid_layer_pattern=[0, 1],
     )
     found = built(model)
-    assert [(x.num_kv_heads, x.head_size, x.head_size_v, x.sliding_window) for x in found.layers] == [
+    assert [(x.total_kv_heads, x.head_size, x.head_size_v, x.sliding_window) for x in found.layers] == [
         (4, 192, 128, None),
         (8, 192, 128, 128),
     ]
@@ -339,8 +339,8 @@ def test_nemotron_nas_skips_blocks_without_attention() -> None:
         {"attention": {"no_op": False, "n_heads_in_group": 4}},
     ]
     found = built(decoder("DeciLMForCausalLM", "nemotron-nas", layers=3, block_configs=blocks))
-    assert [(layer.index, layer.num_kv_heads) for layer in found.layers] == [(0, 4), (2, 8)]
-    assert found.num_kv_heads == 4
+    assert [(layer.index, layer.total_kv_heads) for layer in found.layers] == [(0, 4), (2, 8)]
+    assert found.total_kv_heads == 4
 
 
 def test_granite_hybrid_of_attention_only() -> None:

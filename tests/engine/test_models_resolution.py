@@ -146,7 +146,7 @@ def test_transformers_stands_in_before_a_class_is_registered() -> None:
 )
 def test_model_level_heads(fields: dict[str, Any], heads: int, size: int) -> None:
     found = made("LlamaForCausalLM", **fields)
-    assert (found.num_kv_heads, found.head_size) == (heads, size)
+    assert (found.total_kv_heads, found.head_size) == (heads, size)
 
 
 @pytest.mark.parametrize(
@@ -250,4 +250,4 @@ def test_any_config_is_built_or_answered(name: str, model_type: str, release: st
     except (InputError, Refused, Unplaceable):
         return
     assert len({layer.name for layer in found.layers}) == len(found.layers)
-    assert all(layer.head_size > 0 and layer.num_kv_heads > 0 for layer in found.layers)
+    assert all(layer.head_size > 0 and layer.total_kv_heads > 0 for layer in found.layers)

@@ -184,8 +184,8 @@ def plan(**changes: Any) -> Plan:
         "geometry": ModelGeometry(
             architecture="GlmMoeDsaForCausalLM",
             num_layers=78,
-            num_attention_heads=64,
-            num_kv_heads=64,
+            total_heads=64,
+            total_kv_heads=64,
             head_size=576,
             use_mla=True,
             family="deepseek",

@@ -86,7 +86,7 @@ def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) ->
     if layer.kind is Kind.MLA:
         yield from _latent_projections(layer, text, prefix, tensor)
         return
-    heads, kv_heads = layer.num_heads // tensor, max(1, layer.num_kv_heads // tensor)
+    heads, kv_heads = layer.total_heads // tensor, max(1, layer.total_kv_heads // tensor)
     value_size = layer.head_size if layer.head_size_v is None else layer.head_size_v
     gates = heads if geometry.architecture in GATES_ATTENTION else 0
     yield _columns(
@@ -96,14 +96,14 @@ def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) ->
         kv_heads * layer.head_size,
         kv_heads * value_size,
     )
-    yield _rows(f"{prefix}.o_proj", layer.num_heads * value_size, tensor, _size(text, "hidden_size"))
+    yield _rows(f"{prefix}.o_proj", layer.total_heads * value_size, tensor, _size(text, "hidden_size"))
 
 
 def _latent_projections(layer: LayerGeometry, text: Mapping[str, Any], prefix: str, tensor: int) -> Iterator[Part]:
     latent = layer.latent
     if latent is None:
         return
-    heads, hidden = layer.num_heads // tensor, _size(text, "hidden_size")
+    heads, hidden = layer.total_heads // tensor, _size(text, "hidden_size")
     row = latent.qk_nope_head_dim + layer.head_size - latent.kv_lora_rank
     query_rank = _size(text, "q_lora_rank")
     if query_rank:
@@ -113,7 +113,7 @@ def _latent_projections(layer: LayerGeometry, text: Mapping[str, Any], prefix: s
         yield _columns(f"{prefix}.q_proj", hidden, heads * row)
     values = latent.qk_nope_head_dim + latent.v_head_dim
     yield _columns(f"{prefix}.kv_b_proj", latent.kv_lora_rank, heads * values)
-    yield _rows(f"{prefix}.o_proj", layer.num_heads * latent.v_head_dim, tensor, hidden)
+    yield _rows(f"{prefix}.o_proj", layer.total_heads * latent.v_head_dim, tensor, hidden)
 
 
 def _states(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) -> Iterator[Part]:

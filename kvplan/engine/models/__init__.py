@@ -107,8 +107,8 @@ def build(
     return ModelGeometry(
         architecture=resolved.architecture,
         num_layers=found.num_layers * inner.layers_of_one,
-        num_attention_heads=found.num_heads,
-        num_kv_heads=found.num_kv_heads,
+        total_heads=found.total_heads,
+        total_kv_heads=found.total_kv_heads,
         head_size=found.head_size,
         use_mla=use_mla,
         is_moe=found.has_experts,
@@ -234,7 +234,7 @@ def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
     if pooling.keeps_nothing(made):
         return ()
     layers = made.family.layers(made)
-    if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
+    if any(layer.total_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
         raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")
     if not layers and not made.entry.wraps_transformers:
         raise Unplaceable(made.architecture, "its config does not say how many layers it has")

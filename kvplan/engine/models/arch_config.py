@@ -80,8 +80,8 @@ class Numbers:
     """vLLM's model-level view of the decoder (whole model, before parallelism)."""
 
     num_layers: int
-    num_heads: int
-    num_kv_heads: int
+    total_heads: int
+    total_kv_heads: int
     head_size: int
     mla_listed: bool
     """Whether the model type is one that vLLM's own classes build with MLA."""
@@ -112,8 +112,8 @@ def numbers(config: Fields, text: Fields, release: Release, *, mla_disabled: boo
             head_size = max((shape.head_size for shape in per_layer), default=head_size)
     return Numbers(
         num_layers=_layers(model_type, text, release),
-        num_heads=heads,
-        num_kv_heads=kv_heads,
+        total_heads=heads,
+        total_kv_heads=kv_heads,
         head_size=head_size,
         mla_listed=mla,
         has_experts=_experts(text) > 0,
@@ -169,7 +169,7 @@ def gemma4_shapes(text: Fields) -> tuple[HeadShape, ...]:
 
 def layer_shapes(text: Fields, found: Numbers, count: int) -> tuple[HeadShape, ...]:
     """KV heads and head size of each layer: the model's own unless `per_layer_config` says otherwise."""
-    common = HeadShape(found.num_kv_heads, found.head_size)
+    common = HeadShape(found.total_kv_heads, found.head_size)
     overrides = text.section("per_layer_config")
     if overrides is None:
         return (common,) * count

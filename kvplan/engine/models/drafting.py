@@ -93,8 +93,8 @@ def attention(draft: DraftModel, index: int, window: int | None = None) -> Layer
     return LayerGeometry(
         name=draft.made.name(index),
         index=index,
-        num_heads=numbers.num_heads,
-        num_kv_heads=numbers.num_kv_heads,
+        total_heads=numbers.total_heads,
+        total_kv_heads=numbers.total_kv_heads,
         head_size=numbers.head_size,
         sliding_window=window,
     )

@@ -59,6 +59,6 @@ def build(
     )
     draft = DraftModel(made, recipe, target, stage_layers, tokens)
     layers = recipe.layers(draft)
-    if any(layer.num_kv_heads == 0 or layer.head_size == 0 for layer in layers):
+    if any(layer.total_kv_heads == 0 or layer.head_size == 0 for layer in layers):
         raise Unplaceable(name, "its config does not give the heads of its layers and their size")
     return tuple(replace(layer, role=Role.DRAFT) for layer in layers)

@@ -29,15 +29,15 @@ def uniform(
 ) -> tuple[LayerGeometry, ...]:
     """Attention layers alike but for the window each passes (and its sinks)."""
     found = made.numbers
-    heads = found.num_heads
-    kv = found.num_kv_heads if kv_heads is None else kv_heads
+    heads = found.total_heads
+    kv = found.total_kv_heads if kv_heads is None else kv_heads
     size = found.head_size if head_size is None else head_size
     return tuple(
         LayerGeometry(
             name=made.name(index),
             index=index,
-            num_heads=heads,
-            num_kv_heads=kv,
+            total_heads=heads,
+            total_kv_heads=kv,
             head_size=size,
             sliding_window=passed[index],
             has_sinks=sinks is not None and sinks[index],

@@ -239,8 +239,8 @@ class LayerGeometry:
     kind: Kind = Kind.ATTENTION
     role: Role = Role.ATTENTION
     layer_class: str = "Attention"
-    num_heads: int = 0
-    num_kv_heads: int = 0
+    total_heads: int = 0
+    total_kv_heads: int = 0
     head_size: int = 0
     """Elements of a key row (for MLA: kv_lora_rank + qk_rope_head_dim; for an indexer: bytes of a row)."""
     head_size_v: int | None = None
@@ -317,8 +317,8 @@ class ModelGeometry:
     """The class that vLLM resolves to (may be a Transformers-backend class)."""
     num_layers: int
     """Decoder layers that pipeline parallelism splits."""
-    num_attention_heads: int
-    num_kv_heads: int
+    total_heads: int
+    total_kv_heads: int
     """Model-level KV heads of the whole model (MLA models still report their config's heads)."""
     head_size: int
     use_mla: bool = False

@@ -69,8 +69,8 @@ def row(
         index=index,
         kind=Kind.MLA,
         layer_class="DeepseekV32Attention" if own_class else "MLAAttention",
-        num_heads=made.numbers.num_heads,
-        num_kv_heads=1,
+        total_heads=made.numbers.total_heads,
+        total_kv_heads=1,
         head_size=dimensions.kv_lora_rank + dimensions.qk_rope_head_dim,
         latent=dimensions,
         has_sinks=sinks,
@@ -118,7 +118,7 @@ def indexer(made: Construction, index: int) -> LayerGeometry:
         kind=Kind.INDEXER,
         role=Role.INDEXER,
         layer_class="DeepseekV32IndexerCache",
-        num_kv_heads=1,
+        total_kv_heads=1,
         head_size=indexer_row_bytes(made.text.positive("index_head_dim")),
     )
 
@@ -144,8 +144,8 @@ def _always(_: int) -> bool:
 def unlike_mla(made: Construction, index: int) -> LayerGeometry:
     """Decoder layer `index` of a latent class with MLA switched off: keys and values at full width."""
     size = (made.text.optional("qk_nope_head_dim") or 0) + (made.text.optional("qk_rope_head_dim") or 0)
-    heads = made.numbers.num_heads
-    return LayerGeometry(name=made.name(index), index=index, num_heads=heads, num_kv_heads=heads, head_size=size)
+    heads = made.numbers.total_heads
+    return LayerGeometry(name=made.name(index), index=index, total_heads=heads, total_kv_heads=heads, head_size=size)
 
 
 def without_mla(made: Construction) -> tuple[LayerGeometry, ...]:
@@ -153,7 +153,7 @@ def without_mla(made: Construction) -> tuple[LayerGeometry, ...]:
     size = (made.text.optional("qk_nope_head_dim") or 0) + (made.text.optional("qk_rope_head_dim") or 0)
     if made.text.text("model_type") == "deepseek" or size == 0:
         return general.layers(made)
-    return general.uniform(made, (None,) * made.count, kv_heads=made.numbers.num_heads, head_size=size)
+    return general.uniform(made, (None,) * made.count, kv_heads=made.numbers.total_heads, head_size=size)
 
 
 def draft(draft: DraftModel) -> tuple[LayerGeometry, ...]:

@@ -65,15 +65,15 @@ def attention_layer(made: Construction, index: int, *, head_size: int | None = N
     return LayerGeometry(
         name=made.name(index),
         index=index,
-        num_heads=made.numbers.num_heads,
-        num_kv_heads=made.numbers.num_kv_heads,
+        total_heads=made.numbers.total_heads,
+        total_kv_heads=made.numbers.total_kv_heads,
         head_size=made.numbers.head_size if head_size is None else head_size,
     )
 
 
 def split_head(made: Construction) -> int:
     """Head size of classes that divide the hidden size by the heads, whatever the config's head_dim says."""
-    return made.text.whole("hidden_size") // made.numbers.num_heads if made.numbers.num_heads else 0
+    return made.text.whole("hidden_size") // made.numbers.total_heads if made.numbers.total_heads else 0
 
 
 def types_of(made: Construction, *names: str) -> Sequence[Any]:
@@ -153,7 +153,7 @@ def lightning(made: Construction) -> State:
     """Lightning attention with the model's own heads."""
     return State(
         kind=StateKind.LINEAR,
-        heads=made.numbers.num_heads,
+        heads=made.numbers.total_heads,
         head_dim=made.text.optional("head_dim") or split_head(made),
         recurrent=StateDtype.AS_CONVOLUTION,
     )

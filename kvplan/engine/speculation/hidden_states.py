@@ -43,7 +43,7 @@ def settle(
         kind=Kind.OWN,
         role=Role.DRAFT,
         layer_class="CacheOnlyAttentionLayer",
-        num_kv_heads=len(_layer_ids(want)),
+        total_kv_heads=len(_layer_ids(want)),
         head_size=width,
         own_backend="CACHE_ONLY_ATTN",
         own=OwnCache(form=Form.HIDDEN_STATES),

@@ -121,7 +121,7 @@ def settle(
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
-        _check_heads(geometry.num_attention_heads, settled.draft_tensor_parallel)
+        _check_heads(geometry.total_heads, settled.draft_tensor_parallel)
         layers = _last_stage(geometry, pipeline_parallel)
         return replace(settled, geometry=geometry, layers=layers)
     try:

@@ -41,7 +41,7 @@ def _size(plan: Plan, dtype: str, name: str) -> str:
     slot = rocm_slot(dtype, layer.head_size, rotary_dim(plan.checkpoint.text_config, layer.head_size))
     if slot is None:
         return f" (on ROCm it has no kernels for head size {layer.head_size} either)"
-    heads = max(1, layer.num_kv_heads // plan.settings.tensor_parallel)
+    heads = max(1, layer.total_kv_heads // plan.settings.tensor_parallel)
     block = rocm_block_size(dtype, plan.launch.get("block_size"))
     return (
         f" (on ROCm a token takes {heads} × {slot} = {words.number(heads * slot)} bytes a layer, a page of {block} "

@@ -19,13 +19,13 @@ def check(plan: Plan) -> Iterator[Finding]:
     for error in errors(plan, "heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible"):
         size = whole(error, "tensor_parallel") or plan.launch.get("tensor_parallel_size")
         if error.code == "heads_not_divisible":
-            heads = whole(error, "heads") or (plan.geometry.num_attention_heads if plan.geometry else None)
+            heads = whole(error, "heads") or (plan.geometry.total_heads if plan.geometry else None)
             what = "attention heads"
         elif error.code == "state_not_divisible":
             heads = whole(error, "size")
             what = "state channels or heads"
         else:
-            heads = whole(error, "kv_heads") or (plan.geometry.num_kv_heads if plan.geometry else None)
+            heads = whole(error, "kv_heads") or (plan.geometry.total_kv_heads if plan.geometry else None)
             what = "KV heads"
         yield _finding(plan, error, heads, what, size)
 

@@ -35,10 +35,10 @@ def check(plan: Plan) -> Iterator[Finding]:
             fix="--decode-context-parallel-size or --data-parallel-size divide the cache or the requests instead",
         )
         return
-    few = [layer for layer in geometry.layers if layer.kind is Kind.ATTENTION and 0 < layer.num_kv_heads < size]
+    few = [layer for layer in geometry.layers if layer.kind is Kind.ATTENTION and 0 < layer.total_kv_heads < size]
     if not few:
         return
-    heads = min(layer.num_kv_heads for layer in few)
+    heads = min(layer.total_kv_heads for layer in few)
     concerned = tuple(sorted({layer.index for layer in few}))
     yield Finding(
         rule=CODE,

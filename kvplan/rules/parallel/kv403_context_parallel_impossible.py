@@ -45,7 +45,7 @@ def _sliding(plan: Plan, error: StartupError) -> str:
 def _fix(plan: Plan, error: StartupError) -> str:
     """The largest size that passes, where the engine knows it."""
     largest = whole(error, "max_dcp")
-    heads = plan.geometry.num_kv_heads if plan.geometry else None
+    heads = plan.geometry.total_kv_heads if plan.geometry else None
     if largest is not None and largest > 1:
         return f"{FLAG} {largest} at most"
     if heads is not None and plan.geometry is not None and not plan.geometry.use_mla:

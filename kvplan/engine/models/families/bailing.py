@@ -42,7 +42,7 @@ def bailing_v3_state(made: Construction) -> State:
     text = made.text
     return kda(
         made.release,
-        made.numbers.num_heads,
+        made.numbers.total_heads,
         text.positive("head_dim"),
         text.positive("short_conv_kernel_size"),
     )

@@ -85,7 +85,11 @@ def _pairs(layout: str, parts: tuple[str, str], *, layers: int, heads: int, widt
     for index in range(layers):
         place = layout.replace("{i}", str(index))
         text = LayerGeometry(
-            name=f"{place}{parts[0]}.attn", index=index, num_heads=heads, num_kv_heads=heads, head_size=width // heads
+            name=f"{place}{parts[0]}.attn",
+            index=index,
+            total_heads=heads,
+            total_kv_heads=heads,
+            head_size=width // heads,
         )
         crossing = replace(
             text,

@@ -28,7 +28,7 @@ def gemma3n(made: Construction) -> tuple[LayerGeometry, ...]:
     """
     passed = windows.by_layer_types(made.text, made.release, made.count)
     first_shared = made.count - (made.text.optional("num_kv_shared_layers") or 0)
-    shape = arch_config.HeadShape(made.numbers.num_kv_heads, made.numbers.head_size)
+    shape = arch_config.HeadShape(made.numbers.total_kv_heads, made.numbers.head_size)
     owners = [
         first_shared - (1 if passed[index] is None else 2) if index >= first_shared else None
         for index in range(made.count)
@@ -75,8 +75,8 @@ def _layers(
             LayerGeometry(
                 name=made.name(index),
                 index=index,
-                num_heads=made.numbers.num_heads,
-                num_kv_heads=shapes[index].kv_heads,
+                total_heads=made.numbers.total_heads,
+                total_kv_heads=shapes[index].kv_heads,
                 head_size=shapes[index].head_size,
                 sliding_window=passed[index],
                 shares_cache_of=None if owner is None or owner < 0 else made.name(owner),
@@ -99,7 +99,7 @@ def gemma4_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
         built.append(
             replace(
                 attention(draft, index, passed[index]),
-                num_kv_heads=shapes[index].kv_heads,
+                total_kv_heads=shapes[index].kv_heads,
                 head_size=shapes[index].head_size,
                 shares_cache_of=alike[-1] if alike else None,
             )
@@ -114,7 +114,7 @@ def gemma4_dspark(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     return tuple(
         replace(
             attention(draft, index, passed[index]),
-            num_kv_heads=shapes[index].kv_heads,
+            total_kv_heads=shapes[index].kv_heads,
             head_size=shapes[index].head_size,
         )
         for index in draft.indices

@@ -19,7 +19,7 @@ MOONDREAM_WIDTH, MOONDREAM_HEADS, MOONDREAM_LAYERS = 2048, 32, 24
 
 def gpt_bigcode(made: Construction) -> tuple[LayerGeometry, ...]:
     """GPT-BigCode: one KV head with `multi_query`."""
-    kv_heads = 1 if made.text.get("multi_query") else made.numbers.num_heads
+    kv_heads = 1 if made.text.get("multi_query") else made.numbers.total_heads
     return general.uniform(made, (None,) * made.count, kv_heads=kv_heads)
 
 
@@ -32,8 +32,8 @@ def moondream3(made: Construction) -> tuple[LayerGeometry, ...]:
         LayerGeometry(
             name=made.name(index),
             index=index,
-            num_heads=heads,
-            num_kv_heads=text.first("n_kv_heads", "num_key_value_heads") or heads,
+            total_heads=heads,
+            total_kv_heads=text.first("n_kv_heads", "num_key_value_heads") or heads,
             head_size=width // heads,
         )
         for index in range(text.first("n_layers", "num_hidden_layers") or MOONDREAM_LAYERS)
@@ -45,13 +45,13 @@ def nemotron_nas(made: Construction) -> tuple[LayerGeometry, ...]:
     groups = nas_groups(made.text)
     if len(groups) < made.count:
         raise made.text.wrong("block_configs", f"has {len(groups)} entries for {made.count} layers")
-    heads = made.numbers.num_heads
+    heads = made.numbers.total_heads
     return tuple(
         LayerGeometry(
             name=made.name(index),
             index=index,
-            num_heads=heads,
-            num_kv_heads=heads // group,
+            total_heads=heads,
+            total_kv_heads=heads // group,
             head_size=made.numbers.head_size,
         )
         for index, group in enumerate(groups[: made.count])

@@ -55,8 +55,8 @@ def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
     built: list[LayerGeometry] = []
     for index in indices:
         lead = "swa_" if index in local else ""
-        heads = text.first(f"{lead}num_attention_heads", "num_attention_heads") or made.numbers.num_heads
-        kv_heads = text.first(f"{lead}num_key_value_heads", "num_key_value_heads") or made.numbers.num_kv_heads
+        heads = text.first(f"{lead}num_attention_heads", "num_attention_heads") or made.numbers.total_heads
+        kv_heads = text.first(f"{lead}num_key_value_heads", "num_key_value_heads") or made.numbers.total_kv_heads
         size = text.first(f"{lead}head_dim", "head_dim") or made.numbers.head_size
         built.append(_convolution(made, index, kv_heads, size, kernel))
         built.append(
@@ -65,8 +65,8 @@ def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
                 index=index,
                 kind=Kind.OWN,
                 layer_class="InklingAttention",
-                num_heads=heads,
-                num_kv_heads=kv_heads,
+                total_heads=heads,
+                total_kv_heads=kv_heads,
                 head_size=size,
                 head_size_v=size,
                 sliding_window=window if index in local else None,
@@ -108,7 +108,7 @@ def _convolution(made: Construction, index: int, kv_heads: int, size: int, kerne
         kind=Kind.OWN,
         role=Role.STATE,
         layer_class="InklingConvState",
-        num_kv_heads=kv_heads,
+        total_kv_heads=kv_heads,
         head_size=1 << (width - 1).bit_length(),
         head_size_v=0,
         sliding_window=kernel,

@@ -58,8 +58,8 @@ def llama4_eagle(draft: DraftModel) -> tuple[LayerGeometry, ...]:
         layer = LayerGeometry(
             name=made.name(index),
             index=index,
-            num_heads=numbers.num_heads,
-            num_kv_heads=numbers.num_kv_heads,
+            total_heads=numbers.total_heads,
+            total_kv_heads=numbers.total_kv_heads,
             head_size=numbers.head_size,
         )
         built.append(_chunked(made, layer) if rotary[index - draft.start] else layer)

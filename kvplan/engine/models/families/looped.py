@@ -27,7 +27,7 @@ def loopcoder(made: Construction) -> tuple[LayerGeometry, ...]:
     text = made.text
     loops = text.optional("loop_num") or LOOPCODER_LOOPS
     window = text.optional("loop_window_size") or LOOPCODER_WINDOW
-    size = text.positive("hidden_size") // made.numbers.num_heads
+    size = text.positive("hidden_size") // made.numbers.total_heads
     first = general.uniform(made, (None,) * made.count, head_size=size)
     return tuple(
         replace(_again(made, layer, loop), sliding_window=window if loop else None)
@@ -66,7 +66,7 @@ def hrm_text(made: Construction) -> tuple[LayerGeometry, ...]:
     """
     text = made.text
     slow, fast = text.positive("H_cycles"), text.positive("L_cycles")
-    depth, heads = text.positive("num_layers_per_stack"), made.numbers.num_heads
+    depth, heads = text.positive("num_layers_per_stack"), made.numbers.total_heads
     turns = {
         "L": [high * (fast + 1) + low for high in range(slow) for low in range(fast)],
         "H": [high * (fast + 1) + fast for high in range(slow)],
@@ -76,8 +76,8 @@ def hrm_text(made: Construction) -> tuple[LayerGeometry, ...]:
             name=made.place(f"model.{stack}_module.layers.{step * depth + layer}.self_attn.attn"),
             index=layer,
             layer_class="PrefillPrefixLMAttention",
-            num_heads=heads,
-            num_kv_heads=heads,
+            total_heads=heads,
+            total_kv_heads=heads,
             head_size=made.numbers.head_size,
         )
         for stack, steps in turns.items()

@@ -32,8 +32,8 @@ def mimo_v2(made: Construction) -> tuple[LayerGeometry, ...]:
             LayerGeometry(
                 name=made.name(index),
                 index=index,
-                num_heads=text.whole(f"{lead}num_attention_heads"),
-                num_kv_heads=text.whole(f"{lead}num_key_value_heads"),
+                total_heads=text.whole(f"{lead}num_attention_heads"),
+                total_kv_heads=text.whole(f"{lead}num_key_value_heads"),
                 head_size=text.positive(f"{lead}head_dim"),
                 head_size_v=text.optional(f"{lead}v_head_dim") if narrow else None,
                 sliding_window=window if sliding else None,
@@ -54,8 +54,8 @@ def mimo_v2_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
         LayerGeometry(
             name=draft.made.name(0),
             index=0,
-            num_heads=text.whole("swa_num_attention_heads"),
-            num_kv_heads=text.whole("swa_num_key_value_heads"),
+            total_heads=text.whole("swa_num_attention_heads"),
+            total_kv_heads=text.whole("swa_num_key_value_heads"),
             head_size=text.positive("swa_head_dim"),
             head_size_v=text.optional("swa_v_head_dim") if narrow else None,
             sliding_window=window or None,

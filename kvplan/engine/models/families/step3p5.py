@@ -34,11 +34,11 @@ def step3p5_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     window = windows.config_window(text, draft.made.release)
     if types and draft.indices.stop > len(types):
         raise Refused(draft.made.architecture, "list index out of range", "IndexError", "layers")
-    kv_heads = text.first("num_attention_groups", "num_key_value_heads") or draft.made.numbers.num_kv_heads
+    kv_heads = text.first("num_attention_groups", "num_key_value_heads") or draft.made.numbers.total_kv_heads
     return tuple(
         replace(
             attention(draft, index, window if index < len(types) and types[index] == windows.SLIDING else None),
-            num_kv_heads=kv_heads,
+            total_kv_heads=kv_heads,
         )
         for index in draft.indices
     )

@@ -73,8 +73,8 @@ def layers(made: Construction) -> tuple[LayerGeometry, ...]:
         LayerGeometry(
             name=name,
             index=index,
-            num_heads=made.numbers.num_heads,
-            num_kv_heads=shapes[index].kv_heads,
+            total_heads=made.numbers.total_heads,
+            total_kv_heads=shapes[index].kv_heads,
             head_size=shapes[index].head_size,
             sliding_window=passed[index],
         )
@@ -115,7 +115,7 @@ def _shapes(made: Construction) -> tuple[arch_config.HeadShape, ...]:
     if "kv_lora_rank" in text and made.release.has(history.TRANSFORMERS_BACKEND_USES_MLA):
         # Latent dimensions without MLA: keys at full width.
         size = (text.optional("qk_nope_head_dim") or 0) + (text.optional("qk_rope_head_dim") or 0) or size
-    return (arch_config.HeadShape(found.num_kv_heads, size),) * made.count
+    return (arch_config.HeadShape(found.total_kv_heads, size),) * made.count
 
 
 FAMILIES = (Family(name="transformers", modules={"transformers": named("{i}.attn")}, layers=layers),)

@@ -42,8 +42,8 @@ def domyn_edge(made: Construction) -> tuple[LayerGeometry, ...]:
             LayerGeometry(
                 name=made.name(index),
                 index=index,
-                num_heads=made.numbers.num_heads,
-                num_kv_heads=shape.kv_heads,
+                total_heads=made.numbers.total_heads,
+                total_kv_heads=shape.kv_heads,
                 head_size=shape.head_size,
                 sliding_window=left + 1 if left > 0 else None,
             )

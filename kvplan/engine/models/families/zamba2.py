@@ -48,8 +48,8 @@ def zamba2(made: Construction) -> tuple[LayerGeometry, ...]:
                 LayerGeometry(
                     name=made.place(f"model.attn.{number}"),
                     index=hybrid[position],
-                    num_heads=made.numbers.num_heads,
-                    num_kv_heads=made.numbers.num_heads,
+                    total_heads=made.numbers.total_heads,
+                    total_kv_heads=made.numbers.total_heads,
                     head_size=size,
                 )
             )
