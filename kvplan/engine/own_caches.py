@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.families import FORMATS
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, LayerGeometry, OwnCache
@@ -43,15 +44,9 @@ def settle(family: str, layer: LayerGeometry, query: BackendQuery, release: Rele
     except FormatRefused as refused:
         raise stop(
             Stage.LAYERS,
-            "invalid_value",
+            InvalidValue(option=refused.option, value=refused.value, accepted=refused.accepted, layer=layer.name),
             str(refused),
             exception=refused.exception,
-            facts={
-                "option": refused.option,
-                "value": refused.value,
-                "accepted": refused.accepted,
-                "layer": layer.name,
-            },
         ) from None
     return Settled(
         chosen.cache_dtype,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import Failure
 from kvplan.engine.models.geometry import ModelGeometry, Role
 from kvplan.launch.values import Launch
 from kvplan.releases import Behaviour, Release
+
+FailureKind = TypeVar("FailureKind", bound=Failure)
 
 
 class Stage(StrEnum):
@@ -36,10 +40,13 @@ class StartupError:
     stage: Stage
     type: str
     message: str
-    code: str = ""
-    """A stable name for this failing check (`no_backend`, `pool_too_small`, `view_mismatch`, …), for the rules."""
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """The values the check compared, for the rules' words."""
+    facts: Failure
+    """Which check failed and what it compared."""
+
+    @property
+    def code(self) -> str:
+        """A stable name for the failing check (`no_backend`, `pool_too_small`, `view_mismatch`, …)."""
+        return self.facts.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,3 +329,12 @@ class Plan:
     def ok(self) -> bool:
         """Whether start-up gets through."""
         return self.error is None
+
+    @property
+    def errors(self) -> tuple[StartupError, ...]:
+        """The error at which start-up stops and those that wait behind it."""
+        return (() if self.error is None else (self.error,)) + self.later_errors
+
+    def failures(self, kind: type[FailureKind]) -> Iterator[tuple[StartupError, FailureKind]]:
+        """The errors of one kind of failure, each with its facts, first failure first."""
+        return ((error, error.facts) for error in self.errors if isinstance(error.facts, kind))

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.stop import StartupStops, stop
@@ -51,15 +52,9 @@ def check(
 def _stop(layer: LayerGeometry, backend: str, cache_dtype: str, message: str, exception: str) -> StartupStops:
     return stop(
         Stage.BACKEND,
-        "implementation_refuses",
+        ImplementationRefuses(backend=backend, cache_dtype=cache_dtype, layer=layer.name),
         message,
         exception=exception,
-        facts={
-            "backend": backend,
-            "cache_dtype": cache_dtype,
-            "layer": layer.name,
-            "shares": layer.shares_cache_of is not None,
-        },
     )
 
 

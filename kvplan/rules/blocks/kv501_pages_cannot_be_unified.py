@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import PagesNotUnifiable
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import PAGES_PADDED_EXCEPT_MLA
 from kvplan.rules import words
 from kvplan.rules.cache.attention import automatic_layers, without_boundary
-from kvplan.rules.failures import errors, indices
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,7 +18,7 @@ CODE = "KV501"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "pages_not_unifiable"):
+    for error, facts in plan.failures(PagesNotUnifiable):
         pages = sorted({layer.spec_page_bytes for layer in plan.layers})
         sizes = words.either([words.number(size) for size in pages], "and")
         options = ("--kv-cache-dtype-skip-layers",) if plan.skip.tokens else ("--kv-cache-dtype",)
@@ -28,7 +29,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"{words.release_name(plan)} cannot bring the layers' pages{f' of {sizes} bytes' if pages else ''} to "
                 f"one size: a smaller one does not divide the largest ({error.type})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=options,
             fix=_fix(plan),
         )
@@ -62,6 +63,6 @@ RULE = Rule(
     references=("vllm#42890",),
     bad=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8_per_token_head"),
     good=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8"),
-    claims=("pages_not_unifiable",),
+    claims=(PagesNotUnifiable,),
     check=check,
 )

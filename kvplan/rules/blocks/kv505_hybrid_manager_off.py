@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.options import connectors
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -18,7 +19,7 @@ FLAG = "--disable-hybrid-kv-cache-manager"
 def check(plan: Plan) -> Iterator[Finding]:
     """The refusal where start-up fails over it, else what it costs."""
     failed = False
-    for error in errors(plan, "hybrid_manager"):
+    for error, _ in plan.failures(HybridManagerRefused):
         failed = True
         yield Finding(
             rule=CODE,
@@ -92,6 +93,6 @@ RULE = Rule(
         command="vllm serve google/gemma-3-27b-it --disable-hybrid-kv-cache-manager --max-model-len 32768",
     ),
     good=Example(version="0.33.0", command="vllm serve google/gemma-3-27b-it --max-model-len 32768"),
-    claims=("hybrid_manager",),
+    claims=(HybridManagerRefused,),
     check=check,
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import CacheLayoutImpossible
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,8 +18,8 @@ VARIABLE = "VLLM_KV_CACHE_LAYOUT"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "cache_layout"):
-        asked = fact(error, "requested") or plan.launch.environment.get(VARIABLE)
+    for error, facts in plan.failures(CacheLayoutImpossible):
+        asked = facts.requested or plan.launch.environment.get(VARIABLE)
         which = f"{VARIABLE}={asked} is not possible" if asked else "no memory layout of the cache is possible"
         yield Finding(
             rule=CODE,
@@ -63,6 +64,6 @@ RULE = Rule(
         version="0.33.0",
         command=("vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers sliding_window"),
     ),
-    claims=("cache_layout",),
+    claims=(CacheLayoutImpossible,),
     check=check,
 )
