@@ -24,9 +24,10 @@ def sample(kind: type[Failure]) -> Failure:
     """A failure of that kind with something in every field that needs a value."""
     hints = {name: hint for base in kind.__mro__ for name, hint in get_annotations(base).items()}
     needed = {name: hints[name].removesuffix(" | None") for name in kind.required}
-    return kind(
-        **{name: ("one", "two") if hint.startswith("tuple") else SAMPLES[hint] for name, hint in needed.items()}
-    )
+    facts: dict[str, Any] = {
+        name: ("one", "two") if hint.startswith("tuple") else SAMPLES[hint] for name, hint in needed.items()
+    }
+    return kind(**facts)
 
 
 def test_worst_first_then_code_then_layer(launched: Any) -> None:
