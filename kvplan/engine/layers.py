@@ -18,7 +18,7 @@ from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_dense_mla, check_layer
-from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
+from kvplan.engine.dtypes import is_quantised, quant_mode, storage_dtype
 from kvplan.engine.failures import (
     DraftNotBuilt,
     E5m2WithScales,
@@ -476,7 +476,7 @@ def _packed_dtype(backend: str, asked: str, release: Release) -> tuple[str, Beha
     if (
         backend == "FLASHMLA_SPARSE"
         and release.has(cache.FP8_DS_MLA_BY_BACKEND)
-        and is_quantized(asked)
+        and is_quantised(asked)
         and asked != "nvfp4_ds_mla"
     ):
         return "fp8_ds_mla", cache.FP8_DS_MLA_BY_BACKEND

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import BY_NAME, select
-from kvplan.engine.backends.software import is_quantised
+from kvplan.engine.backends.software import passes_for_quantised
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import Failure, InvalidBackend, LayoutOutsideCuda, NoBackend
@@ -132,7 +132,7 @@ class Questions:
             return None
         backend = different_values(query, self._release)
         asked = replace(query, requested=backend)
-        if is_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
+        if passes_for_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
             asked, self._release
         ):
             # Nobody asked the backend before; it refuses once it is constructed.

@@ -15,7 +15,7 @@ from kvplan.report.words import counted, lifetime, span
 if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Own
     from kvplan.checkpoint.catalog import Entry
-    from kvplan.engine.models.overview import Overview
+    from kvplan.engine.facade import Overview
     from kvplan.rules.rule import Rule
 
 

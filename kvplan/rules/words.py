@@ -7,13 +7,7 @@ from collections.abc import Iterable, Sequence
 from kvplan.engine.values import Plan
 from kvplan.releases import KNOWN, Behaviour
 
-_UNQUANTISED = frozenset({"auto", "float16", "half", "bfloat16", "float32", "float"})
 _SHOWN_TOKENS = 64
-
-
-def is_quantised(cache_dtype: str | None) -> bool:
-    """Whether a cache dtype string stores fewer bits than the model computes with."""
-    return cache_dtype is not None and cache_dtype not in _UNQUANTISED
 
 
 def release_name(plan: Plan) -> str:

@@ -48,8 +48,3 @@ def test_number_and_lists() -> None:
     assert words.tokens(map(str, range(70))).endswith("63 …")
     assert words.plural(1, "slot") == "1 slot"
     assert words.one_line("a\n  b [type=value_error, input_value=…]") == "a b"
-
-
-def test_what_is_quantised() -> None:
-    assert words.is_quantised("fp8_ds_mla")
-    assert not any(map(words.is_quantised, (None, "auto", "bfloat16", "float16")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
+from kvplan.engine.backends.software import fa_takes_fp8, fa_version, passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.models.geometry import LayerGeometry
@@ -61,7 +61,7 @@ def _stop(layer: LayerGeometry, backend: str, cache_dtype: str, message: str, ex
 def _refusal(
     layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery, hardware: Hardware, release: Release
 ) -> tuple[str, str] | None:
-    quantised = is_quantised(cache_dtype, release)
+    quantised = passes_for_quantised(cache_dtype, release)
     if layer.needs is not None:
         backends, message, exception = _NEEDS[layer.needs]
         if backend not in backends:

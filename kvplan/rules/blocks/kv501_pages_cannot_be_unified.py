@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import boundary_layers
 from kvplan.engine.failures import PagesNotUnifiable
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import PAGES_PADDED_EXCEPT_MLA
 from kvplan.rules import words
-from kvplan.rules.cache.attention import automatic_layers, without_boundary
+from kvplan.rules.cache.attention import without_boundary
 from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -37,7 +38,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _fix(plan: Plan) -> str:
     """What makes the pages equal or paddable."""
-    if automatic_layers(plan):
+    if boundary_layers(plan):
         return without_boundary(plan)
     if plan.skip.tokens:
         return "drop --kv-cache-dtype-skip-layers: the skipped layers are those with the other page"

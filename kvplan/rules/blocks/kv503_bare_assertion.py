@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import boundary_layers
 from kvplan.engine.failures import AssertionFails
 from kvplan.engine.values import Plan, Stage, StartupError
 from kvplan.rules import words
-from kvplan.rules.cache.attention import SKIP_FLAG, automatic_layers, without_boundary
+from kvplan.rules.cache.attention import SKIP_FLAG, without_boundary
 from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -59,7 +60,7 @@ def _pages(plan: Plan, error: StartupError, facts: AssertionFails) -> Finding:
 
 def _fix(plan: Plan, full: set[int]) -> str:
     """The list without full-attention layers."""
-    if full & set(automatic_layers(plan)):
+    if full & set(boundary_layers(plan)):
         return without_boundary(plan)
     kept = [token for token in plan.skip.tokens if not (token.isdecimal() and int(token) in full)]
     if kept:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import connector, connectors_working_with_hybrid
 from kvplan.engine.failures import HybridManagerRefused
-from kvplan.engine.options import connectors
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import said
@@ -56,14 +56,14 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _switched_off(plan: Plan) -> tuple[str, str]:
     """What switches the manager off though nobody asked for it, and what to do about it."""
-    connector = connectors.transfer(plan.launch)
-    if connector is None:
+    transfer = connector(plan.launch)
+    if transfer is None:
         return (
             "this launch switches the hybrid KV cache manager off",
             "drop --kv-events-config, or use a later release",
         )
-    name = connector.name or "the KV connector"
-    able = connectors.working_with_hybrid(plan.release)
+    name = transfer.name or "the KV connector"
+    able = connectors_working_with_hybrid(plan.release)
     if not able:
         return (
             f"{words.release_name(plan)} switches the hybrid KV cache manager off for every KV connector",

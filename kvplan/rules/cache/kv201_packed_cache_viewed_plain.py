@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import TURBOQUANT_BITS, is_quantised
 from kvplan.engine.failures import ViewMismatch, ViewRefused
-from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.values import Plan, StartupError
 from kvplan.history.backends import FLASH_ATTN_CLAIMS_ANY_QUANTISED
 from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC, VIEW_FOLLOWS_QUANT_MODE
@@ -71,7 +71,7 @@ def _message(plan: Plan, error: StartupError, facts: ViewMismatch, concerned: tu
 
 def _without_mode(facts: ViewMismatch) -> bool:
     """Whether a quantised layer's spec was made without its quant mode."""
-    return facts.quant_mode == "NONE" and words.is_quantised(facts.cache_dtype)
+    return facts.quant_mode == "NONE" and is_quantised(facts.cache_dtype)
 
 
 def _fix_refused(plan: Plan) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import is_quantised
 from kvplan.engine.failures import PoolTooSmall
 from kvplan.engine.values import Plan
 from kvplan.rules import words
@@ -58,7 +59,7 @@ def _fix(plan: Plan, longest: int) -> str:
         and any(layer.sliding_window for layer in (plan.geometry.layers if plan.geometry else ()))
     ):
         ways.append("drop --disable-hybrid-kv-cache-manager")
-    if settings is not None and not words.is_quantised(settings.cache_dtype_after_load):
+    if settings is not None and not is_quantised(settings.cache_dtype_after_load):
         ways.append("--kv-cache-dtype fp8 (about half the bytes)")
     return ", or ".join(ways)
 

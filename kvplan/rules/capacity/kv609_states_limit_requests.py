@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.graphs import blocks_too_few
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role, blocks_too_few
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule

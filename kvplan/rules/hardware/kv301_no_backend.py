@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine import dtypes
+from kvplan.engine.facade import is_packed, is_quantised
 from kvplan.engine.failures import NoBackend
 from kvplan.engine.values import BackendChoice, Plan
 from kvplan.rules import words
@@ -66,12 +66,11 @@ def _other_dtype(plan: Plan, choice: BackendChoice) -> str:
     """The dtypes that do have a backend here: packed ones only for those who asked for one, plain ones only if they
     are the model's own."""
     asked = choice.cache_dtype
-    packed = any(row.name == asked and row.packed for row in dtypes.CACHE_DTYPES)
     fitting = {"auto", plan.settings.model_dtype if plan.settings is not None else None}
     usable = [
         name
         for name in choice.dtypes_with_backend
-        if (packed or not dtypes.lookup(name).packed) and (words.is_quantised(name) or name in fitting)
+        if (is_packed(asked) or not is_packed(name)) and (is_quantised(name) or name in fitting)
     ]
     if usable:
         return f"--kv-cache-dtype {words.either(usable)}"

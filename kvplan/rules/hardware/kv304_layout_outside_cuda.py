@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import LayerGeometry, rocm_block_size, rocm_page, rocm_slot, rotary_dim
 from kvplan.engine.failures import LayoutOutsideCuda
-from kvplan.engine.models.geometry import LayerGeometry
-from kvplan.engine.packing import rocm_block_size, rocm_page, rocm_slot, rotary_dim
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import indices

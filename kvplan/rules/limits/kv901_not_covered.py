@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.coverage import is_covered
+from kvplan.engine.facade import is_covered
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule

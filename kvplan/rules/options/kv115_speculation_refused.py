@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import SPECULATIVE_KEYS, SPECULATIVE_METHODS
 from kvplan.engine.failures import DraftNotBuilt, NoRoomForDraft, NoStatesForDraft, SpeculativeConfigRefused
-from kvplan.engine.speculation.wanted import KEYS, METHODS
 from kvplan.engine.values import Plan, StartupError
 from kvplan.rules import words
 from kvplan.rules.options.availability import nearest
@@ -62,18 +62,18 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _fix(error: StartupError, facts: SpeculativeConfigRefused) -> str:
     key, value = facts.key, facts.value
-    if key in KEYS and "Unexpected" in error.message:
-        return f"leave the key {key} out: {_have(KEYS[key])}"
+    if key in SPECULATIVE_KEYS and "Unexpected" in error.message:
+        return f"leave the key {key} out: {_have(SPECULATIVE_KEYS[key])}"
     if "Unexpected" in error.message:
-        close = nearest(key, tuple(KEYS))
+        close = nearest(key, tuple(SPECULATIVE_KEYS))
         return f"write {close} for {key}" if close is not None else f"leave the key {key} out"
     why = facts.why
     if why is not None:
         return f"leave {FLAG} out: {why}"
     if key == "speculative_config":
         return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
-    if key == "method" and value in METHODS:
-        return f"another method: {_have(METHODS[str(value)])}"
+    if key == "method" and value in SPECULATIVE_METHODS:
+        return f"another method: {_have(SPECULATIVE_METHODS[str(value)])}"
     if key == "method":
         return "give a method that fits the model and its draft, or leave method out where a draft model is named"
     return f"correct {key}" if value is not None else f"add {key}"
