@@ -1,4 +1,7 @@
-"""What the engine room hands on: the emulated start-up of one launch, and why each value is what it is."""
+"""What the engine room hands on: the emulated start-up of one launch, and why each value is what it is.
+
+Reports tell most of these values field by field, so the order of the fields is that of the JSON contract.
+"""
 
 from __future__ import annotations
 
@@ -68,18 +71,18 @@ class Step:
     """The history entry behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
     """The skip list: its tokens, which layers each reached, and what vLLM did with it."""
 
     tokens: tuple[str, ...] = ()
     matched_layers: tuple[int, ...] = ()
     """Decoder layers that some token names and whose layer class looks at the list."""
+    unmatched_tokens: tuple[str, ...] = ()
     ignored_layers: tuple[int, ...] = ()
     """Decoder layers that some token names but whose layer class never looks at the list in this release."""
     canonicalised_layers: tuple[int, ...] = ()
     """Layers that were skipped and then got the packed dtype all the same."""
-    unmatched_tokens: tuple[str, ...] = ()
     matched_drafts: tuple[str, ...] = ()
     """Names of the draft's layers that some token reached."""
 
@@ -92,7 +95,6 @@ class LayerPlan:
     index: int
     role: Role
     rank: int
-    layer_class: str
     spec: str
     backend: str | None
     cache_dtype: str | None
@@ -108,15 +110,16 @@ class LayerPlan:
     sliding_window: int | None
     page_bytes: int
     unpadded_page_bytes: int
-    spec_block_size: int
-    """Block size and page bytes as the layer asked for them, before pages were unified."""
-    spec_page_bytes: int
     skipped: bool = False
     state_shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the tensors of a state, on one rank; empty for layers that cache tokens."""
     state_dtypes: tuple[str, ...] = ()
     states_per_request: int | None = None
     """States one request keeps; None for layers that cache tokens, and where the state of every block is kept."""
+    layer_class: str
+    spec_block_size: int
+    """Block size and page bytes as the layer asked for them, before pages were unified."""
+    spec_page_bytes: int
     covered: bool = True
     """Whether conformance records cover this architecture in this release."""
 
@@ -206,6 +209,8 @@ class Capacity:
     """What fits. None where start-up stopped before and nothing could be computed independently."""
 
     available_bytes: int | None
+    estimate: MemoryEstimate | None = None
+    """What the GPU can give; None where the operator gave the figure, or named no GPU."""
     bytes_per_block: int | None
     num_blocks: int | None
     tokens: int | None
@@ -229,8 +234,6 @@ class Capacity:
     kinds: tuple[KindShare, ...] = ()
     unused_bytes: int = 0
     """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""
-    estimate: MemoryEstimate | None = None
-    """What the GPU can give; None where the operator gave the figure, or named no GPU."""
 
     @property
     def estimated(self) -> bool:
@@ -270,6 +273,9 @@ class Settings:
     max_model_len: int
     max_num_batched_tokens: int
     max_num_seqs: int
+    gpu_memory_utilization: float = 0.9
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
     prefix_caching: bool
     async_scheduling: bool
     model_runner: str
@@ -281,9 +287,6 @@ class Settings:
     data_parallel: int = 1
     decode_context_parallel: int = 1
     prefill_context_parallel: int = 1
-    gpu_memory_utilization: float = 0.9
-    num_gpu_blocks_override: int | None = None
-    kv_cache_memory_bytes: int | None = None
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
