@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from kvplan.report import jsonreport
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject, told
-from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.rules.limits import kv912_launch_not_followed
 
 SCHEMA_ID = "kvplan-scan/1"
@@ -74,7 +74,7 @@ def launch_dict(launch: ScannedLaunch) -> JsonObject:
     }
 
 
-def lost_dict(lost: Lost) -> JsonObject:
+def lost_dict(lost: NotFollowed) -> JsonObject:
     """What could not be followed, and why."""
     place = lost.unreadable.location
     return {
@@ -86,7 +86,7 @@ def lost_dict(lost: Lost) -> JsonObject:
     }
 
 
-def suppressed_dict(lost: Lost) -> JsonObject:
+def suppressed_dict(lost: NotFollowed) -> JsonObject:
     """The same of something that was let be, and why it was."""
     gone = lost.suppressed
     why = None if gone is None else told(gone, without=frozenset({"finding"}))

@@ -44,7 +44,7 @@ class ScannedLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class NotFollowed:
     """A launch or file that could not be followed, as a finding that may be let be."""
 
     unreadable: Unreadable
@@ -69,7 +69,7 @@ class ScanReport:
     """Everything that a scan found, in the order of the files."""
 
     launches: tuple[ScannedLaunch, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[NotFollowed, ...]
     """What could not be followed, that which was let be included."""
     files: int
     """Files that were looked through."""
@@ -77,7 +77,7 @@ class ScanReport:
     """What is to suppress findings and does not."""
 
     @property
-    def unreadable(self) -> tuple[Lost, ...]:
+    def unreadable(self) -> tuple[NotFollowed, ...]:
         """What could not be followed, and counts."""
         return tuple(one for one in self.lost if one.suppressed is None)
 

@@ -7,7 +7,7 @@ import json
 from kvplan.engine.values import Plan
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject, told
-from kvplan.report.sweepvalues import Change, Row, Step, SweepReport
+from kvplan.report.sweepvalues import Change, Combination, Comparison, SweepReport
 
 SCHEMA_ID = "kvplan-sweep/1"
 
@@ -29,7 +29,7 @@ def to_dict(report: SweepReport) -> JsonObject:
     }
 
 
-def _row(row: Row) -> JsonObject:
+def _row(row: Combination) -> JsonObject:
     plan = None if row.report is None else row.report.plan
     return {
         "options": dict(row.options),
@@ -49,7 +49,7 @@ def _available(plan: Plan) -> int | None:
     return plan.launch.available_kv_memory if plan.capacity is None else plan.capacity.available_bytes
 
 
-def _step(step: Step) -> JsonObject:
+def _step(step: Comparison) -> JsonObject:
     return {
         "before": step.before,
         "after": step.after,

@@ -25,7 +25,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Combination:
     """One combination: the value of each axis, and what comes of it.
 
     `problem` says why kvplan cannot use this combination; there is no report then.
@@ -95,7 +95,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Comparison:
     """From one row to the next that differs from it in one option only. Rows by their positions."""
 
     before: int
@@ -111,11 +111,11 @@ class SweepReport:
     """A sweep, ready to be told. `steps` is None where no differences were asked for."""
 
     axes: tuple[Axis, ...]
-    rows: tuple[Row, ...]
-    steps: tuple[Step, ...] | None = None
+    rows: tuple[Combination, ...]
+    steps: tuple[Comparison, ...] | None = None
 
     @property
-    def usable(self) -> tuple[tuple[Row, Report], ...]:
+    def usable(self) -> tuple[tuple[Combination, Report], ...]:
         """The rows that something comes of, with their reports."""
         return tuple((row, row.report) for row in self.rows if row.report is not None)
 
