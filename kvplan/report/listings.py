@@ -10,7 +10,8 @@ from kvplan.releases import KNOWN, Behaviour, Release
 from kvplan.report.canvas import PIPED_WIDTH, Canvas
 from kvplan.report.page import GAP, Page
 from kvplan.report.places import relative
-from kvplan.report.words import counted, lifetime, span
+from kvplan.report.words import lifetime, span
+from kvplan.words import counted
 
 if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Own

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.engine.values import Capacity, Plan
-from kvplan.report.words import number, size
+from kvplan.report.words import size
+from kvplan.words import number
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,10 @@ from kvplan.report.places import is_file, relative
 from kvplan.report.scanvalues import NotFollowed, ScanReport
 from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.values import Report
-from kvplan.report.words import counted, layer_list, listed
+from kvplan.report.words import layer_list
 from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, listed
 
 Reported = Report | ScanReport | SweepReport
 """What formats tell."""

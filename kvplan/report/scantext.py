@@ -10,9 +10,9 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
 from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.report.text import finding_block, head
-from kvplan.report.words import counted, listed
 from kvplan.rules.limits import kv912_launch_not_followed
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, listed
 
 
 def render(report: ScanReport, canvas: Canvas) -> str:

@@ -10,8 +10,8 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
 from kvplan.report.sweepvalues import Comparison, SweepReport
 from kvplan.report.sweepwords import Alteration
-from kvplan.report.words import counted
 from kvplan.rules.values import Severity
+from kvplan.words import counted
 
 _DISPENSABLE = ("block", "page B", "cache dtype", "longest", "tokens", "stops at")
 """What a narrow terminal goes without, first to last."""

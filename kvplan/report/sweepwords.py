@@ -19,8 +19,9 @@ from kvplan.report.sweepvalues import (
     Value,
 )
 from kvplan.report.values import Report
-from kvplan.report.words import counted, number, size
+from kvplan.report.words import size
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, number
 
 RESULTS = ("verdict", "stops at", "cache dtype", "page B", "block", "tokens", "concurrency", "longest")
 NUMBERS = frozenset({"page B", "block", "tokens", "concurrency", "longest"})
@@ -289,7 +290,7 @@ def _told(name: str, value: Value) -> str:
         return ", ".join(number(each) if isinstance(each, int) else each for each in value)
     if name == "max_concurrency" and isinstance(value, float):
         return f"{value:.2f}x"
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else number(value, 2)
 
 
 @dataclass(frozen=True, slots=True)

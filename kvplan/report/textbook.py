@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kvplan.engine.facade import element_bytes
 from kvplan.engine.values import Plan
-from kvplan.report.words import counted
+from kvplan.words import counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from kvplan.report.outcomes import Outcome, Told
 from kvplan.report.runs import Run, fold
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.values import Report
-from kvplan.report.words import counted, number
 from kvplan.rules import get
+from kvplan.words import counted, number
 
 _NUMBERS = frozenset({"KV heads", "block", "page B", "B/token"})
 

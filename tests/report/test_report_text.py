@@ -22,8 +22,9 @@ from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
 from kvplan.report.values import Detail, Verdict, make
-from kvplan.report.words import layer_list, lifetime, ranges, size
+from kvplan.report.words import layer_list, lifetime, size
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import ranges
 
 MakeFinding = Callable[..., Finding]
 

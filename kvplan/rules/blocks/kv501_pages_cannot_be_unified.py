@@ -21,7 +21,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     for error, facts in plan.failures(PagesNotUnifiable):
         pages = sorted({layer.spec_page_bytes for layer in plan.layers})
-        sizes = words.either([words.number(size) for size in pages], "and")
+        sizes = words.listed([words.number(size) for size in pages])
         options = ("--kv-cache-dtype-skip-layers",) if plan.skip.tokens else ("--kv-cache-dtype",)
         yield Finding(
             rule=CODE,

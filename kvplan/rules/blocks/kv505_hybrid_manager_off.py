@@ -45,7 +45,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         severity=Severity.WARNING,
         message=(
             f"{cause}: {len(sliding)} of {len(owners)} layers need only a window of "
-            f"{words.either([words.number(size) for size in windows])} tokens and keep all "
+            f"{words.listed([words.number(size) for size in windows], 'or')} tokens and keep all "
             f"{words.number(settings.max_model_len)}"
         ),
         layers=tuple(sorted({layer.index for layer in sliding})),

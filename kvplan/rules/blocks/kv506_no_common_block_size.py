@@ -22,10 +22,10 @@ _MULTIPLE = re.compile(r"\w+\((?:base=)?(\d+)\)")
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
     for error, common in plan.failures(NoCommonBlockSize):
-        message = f"block size {common.block_size} has no part that {words.either(common.backends, 'and')} can all read"
+        message = f"block size {common.block_size} has no part that {words.listed(common.backends)} can all read"
         yield _finding(message, error, _fix(plan, common.kernel_block_sizes))
     for error, shared in plan.failures(NoSharedBlockSize):
-        message = f"{words.either(shared.backends, 'and')} share no block size"
+        message = f"{words.listed(shared.backends)} share no block size"
         yield _finding(message, error, _fix(plan, ""))
 
 

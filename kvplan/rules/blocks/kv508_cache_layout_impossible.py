@@ -34,7 +34,7 @@ def _fix(plan: Plan) -> str:
     """One backend for all layers, where the cache dtype leaves the choice."""
     backends = list(dict.fromkeys(layer.backend for layer in plan.layers if layer.backend is not None))
     if "TURBOQUANT" in backends and len(backends) > 1:
-        others = words.either([name for name in backends if name != "TURBOQUANT"], "and")
+        others = words.listed([name for name in backends if name != "TURBOQUANT"])
         return f"pass {DTYPE_FLAG} fp8: TURBOQUANT and the boundary layers' {others} share no layout on this GPU"
     return "choose one backend for all layers with --attention-backend"
 

@@ -21,7 +21,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         return
     if not is_quantised(plan.settings.cache_dtype_after_load):
         return
-    row = words.either(sorted({f"{layer.bytes_per_token:g}" for layer in indexers}, key=float), "and")
+    row = words.listed(sorted({f"{layer.bytes_per_token:g}" for layer in indexers}, key=float))
     yield Finding(
         rule=CODE,
         severity=Severity.NOTE,

@@ -73,7 +73,7 @@ def _other_dtype(plan: Plan, choice: BackendChoice) -> str:
         if (is_packed(asked) or not is_packed(name)) and (is_quantised(name) or name in fitting)
     ]
     if usable:
-        return f"--kv-cache-dtype {words.either(usable)}"
+        return f"--kv-cache-dtype {words.listed(usable, 'or')}"
     return f"no cache dtype has a backend here in {words.release_name(plan)}: use another release or GPU"
 
 

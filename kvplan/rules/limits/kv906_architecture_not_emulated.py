@@ -16,7 +16,7 @@ CODE = "KV906"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     for _, facts in plan.failures(NotEmulated):
-        architecture = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
+        architecture = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,

@@ -18,7 +18,7 @@ CODE = "KV110"
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding for the architecture, one for a config that the release has no class for."""
     for _ in plan.failures(UnknownArchitecture):
-        architectures = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
+        architectures = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         elsewhere = with_architecture(plan.checkpoint)
         known = f": releases {span(elsewhere)} do" if elsewhere else ", nor does any known release"
         fix = "use one of these releases" if elsewhere else "use a plugin or another engine for it"

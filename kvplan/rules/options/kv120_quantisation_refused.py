@@ -64,7 +64,7 @@ def _words(plan: Plan, facts: QuantisationRefused) -> tuple[str, str, str]:
                 "take a checkpoint with desc_act false, or use vLLM 0.29.0",
             )
         case QuantisationFileMissing():
-            files = words.either(facts.files)
+            files = words.listed(facts.files, "or")
             return (
                 f"{FLAG} {facts.method} loads weights that were quantised before, and the checkpoint has no {files}",
                 FLAG,
@@ -73,9 +73,10 @@ def _words(plan: Plan, facts: QuantisationRefused) -> tuple[str, str, str]:
         case QuantisationDtype():
             usable = [dtype for dtype in facts.accepted if not dtype.startswith("float8")]
             return (
-                f"quantisation method {facts.method} computes in {words.either(facts.accepted)}, not in {facts.dtype}",
+                f"quantisation method {facts.method} computes in {words.listed(facts.accepted, 'or')}, not in "
+                f"{facts.dtype}",
                 "--dtype",
-                f"--dtype {words.either(usable)}",
+                f"--dtype {words.listed(usable, 'or')}",
             )
     raise NotImplementedError(type(facts).__name__)
 

@@ -38,7 +38,7 @@ def _finding(plan: Plan, heads: int, what: str, size: int) -> Finding:
 def _divisors(plan: Plan, heads: int) -> str:
     """The sizes that divide the heads, up to the GPUs there are."""
     most = plan.launch.hardware.count or 64
-    return words.either([str(size) for size in range(1, min(heads, most) + 1) if heads % size == 0])
+    return words.listed([str(size) for size in range(1, min(heads, most) + 1) if heads % size == 0], "or")
 
 
 RULE = Rule(

@@ -44,7 +44,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         rule=CODE,
         severity=Severity.NOTE,
         message=(
-            f"{words.layers(concerned)}: {words.plural(heads, 'KV head')} for {size} tensor-parallel ranks, so each "
+            f"{words.layers(concerned)}: {words.counted(heads, 'KV head')} for {size} tensor-parallel ranks, so each "
             f"head is stored {size // heads} times"
         ),
         layers=concerned,

@@ -52,7 +52,7 @@ def _fix(plan: Plan, largest: int | None) -> str:
     if largest is not None and largest > 1:
         return f"{FLAG} {largest} at most"
     if heads is not None and plan.geometry is not None and not plan.geometry.use_mla:
-        return f"drop {FLAG}, or raise --tensor-parallel-size above the {words.plural(heads, 'KV head')}"
+        return f"drop {FLAG}, or raise --tensor-parallel-size above the {words.counted(heads, 'KV head')}"
     return f"drop {FLAG}"
 
 

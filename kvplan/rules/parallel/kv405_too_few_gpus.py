@@ -16,7 +16,7 @@ CODE = "KV405"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     for _, facts in plan.failures(TooFewGpus):
-        ranks = words.plural(facts.ranks, "GPU")
+        ranks = words.counted(facts.ranks, "GPU")
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
