@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.values import Location
-from kvplan.report.values import Report, Verdict
+from kvplan.report.values import Report, Verdict, worst
 from kvplan.rules.limits.kv912_launch_not_followed import CODE
 from kvplan.rules.suppression import Origin, Stale, Suppressed
 from kvplan.rules.values import Finding, Severity
-
-_ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +84,7 @@ class ScanReport:
         """The worst verdict; what could not be followed is a warning, unless the operator says otherwise."""
         verdicts = [launch.report.verdict for launch in self.launches]
         verdicts += [Verdict(one.severity.value) for one in self.unreadable]
-        return max(verdicts, key=_ORDER.index, default=Verdict.OK)
+        return worst(verdicts)
 
     def count(self, severity: Severity) -> int:
         """The findings of one severity over all launches."""

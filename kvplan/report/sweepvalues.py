@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kvplan.engine.values import Plan
-from kvplan.report.values import Report, Verdict
+from kvplan.report.values import Report, Verdict, worst
 from kvplan.rules.values import Severity
 
 Value = str | int | float | tuple[str, ...] | tuple[int, ...] | None
 """A value of a row, such that equal ones mean the same."""
-
-_ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ class SweepReport:
     def verdict(self) -> Verdict:
         """The worst verdict; a combination that cannot be used is an error."""
         verdicts = [Verdict.ERROR if row.report is None else row.report.verdict for row in self.rows]
-        return max(verdicts, key=_ORDER.index, default=Verdict.OK)
+        return worst(verdicts)
 
 
 def outcome(plan: Plan) -> str:
