@@ -33,7 +33,7 @@ from kvplan.launch.scanning import (
     read,
 )
 from kvplan.launch.values import Remark
-from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.report.values import make, without
 from kvplan.rules import chosen, rules
 from kvplan.rules.comments import Unusable, comments
@@ -42,8 +42,8 @@ from kvplan.rules.limits.kv911_suppression_unusable import REMARK
 from kvplan.rules.limits.kv912_launch_not_followed import CODE as NOT_FOLLOWED
 from kvplan.rules.suppression import (
     Comment,
-    Entry,
     Judge,
+    SettingsEntry,
     Stale,
     by_comments,
     by_entries,
@@ -78,7 +78,7 @@ class Question:
     """Files that are never looked at, given by name or not."""
     suppressing: bool = True
     """Whether comments and entries suppress findings."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[SettingsEntry, ...] = ()
     """What the settings file suppresses."""
     baseline: Baseline | None = None
     """The findings that do not count because they are known."""
@@ -317,7 +317,7 @@ def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int, severity: 
     """The report over all files; `severity` is that of what could not be followed."""
     return ScanReport(
         tuple(one for one in told if isinstance(one, ScannedLaunch)),
-        tuple(Lost(one, severity) for one in told if isinstance(one, Unreadable)),
+        tuple(NotFollowed(one, severity) for one in told if isinstance(one, Unreadable)),
         files,
     )
 

@@ -17,7 +17,7 @@ from kvplan.checkpoint.additions import Additions
 from kvplan.cli.tables import Table
 from kvplan.errors import InputError
 from kvplan.launch.globs import Globs, any_of, fixed
-from kvplan.rules.suppression import Entry
+from kvplan.rules.suppression import SettingsEntry
 from kvplan.rules.values import Severity
 
 NAMES = (".kvplan.toml", "kvplan.toml", "pyproject.toml")
@@ -51,7 +51,7 @@ class Settings:
     """The only files of directories that are scanned."""
     exclude: Globs | None = None
     """Files that are never scanned."""
-    suppressions: tuple[Entry, ...] = ()
+    suppressions: tuple[SettingsEntry, ...] = ()
 
 
 def find(start: Path) -> Path | None:
@@ -128,7 +128,7 @@ def _settings(table: Table, base: Path) -> Settings:
     )
 
 
-def _entry(table: Table, base: Path) -> Entry:
+def _entry(table: Table, base: Path) -> SettingsEntry:
     from kvplan.rules import get
 
     table.only(("rule", "path", "model", "reason", "expires"))
@@ -149,7 +149,7 @@ def _entry(table: Table, base: Path) -> Entry:
     except InputError as error:
         raise table.problem("path", str(error)) from None
     where = f"{table.file}: {table.where.rstrip('.')}"
-    return Entry(
+    return SettingsEntry(
         rule=code,
         reason=reason,
         where=where,

@@ -19,10 +19,10 @@ from kvplan.releases import KNOWN, Release
 from kvplan.report.sweepvalues import (
     Axis,
     Change,
+    Combination,
+    Comparison,
     Explained,
     Explanation,
-    Row,
-    Step,
     SweepReport,
     measured,
 )
@@ -248,7 +248,7 @@ class Sweeper:
 
         Raises InputError when no combination can be used.
         """
-        rows: list[Row] = []
+        rows: list[Combination] = []
         launches: list[Launch | None] = []
         combined = wanted.all()
         for number, (options, question) in enumerate(combined):
@@ -258,10 +258,10 @@ class Sweeper:
             try:
                 launch = launch_of(question)
                 report = self._report(launch)
-                rows.append(Row(options, report, values=measured(report)))
+                rows.append(Combination(options, report, values=measured(report)))
             except InputError as error:
                 launch = None
-                rows.append(Row(options, None, " ".join(str(error).split())))
+                rows.append(Combination(options, None, " ".join(str(error).split())))
             launches.append(launch)
         if all(row.report is None for row in rows):
             raise InputError(rows[0].problem or "no combination can be used")
@@ -292,10 +292,10 @@ class Sweeper:
 
     def _steps(
         self,
-        rows: Sequence[Row],
+        rows: Sequence[Combination],
         launches: Sequence[Launch | None],
         progress: Callable[[str], None] | None,
-    ) -> tuple[Step, ...]:
+    ) -> tuple[Comparison, ...]:
         steps = []
         for at, (row, following) in enumerate(itertools.pairwise(rows)):
             if progress is not None:
@@ -305,12 +305,14 @@ class Sweeper:
                 steps.append(self._step(at, different[0], (row, following), (launches[at], launches[at + 1])))
         return tuple(steps)
 
-    def _step(self, at: int, option: str, rows: tuple[Row, Row], launches: tuple[Launch | None, Launch | None]) -> Step:
+    def _step(
+        self, at: int, option: str, rows: tuple[Combination, Combination], launches: tuple[Launch | None, Launch | None]
+    ) -> Comparison:
         from kvplan.cli.causes import Explainer
 
         (row, following), (older, newer) = rows, launches
         if older is None or newer is None:
-            return Step(at, at + 1, option, (), row.problem or following.problem)
+            return Comparison(at, at + 1, option, (), row.problem or following.problem)
         explainer = None
         if option == RELEASE:
             explainer = Explainer(older, newer, lambda launch: measured(self._report(launch)))
@@ -319,10 +321,10 @@ class Sweeper:
             for name, before in row.values.items()
             if before != following.values[name]
         )
-        return Step(at, at + 1, option, changes)
+        return Comparison(at, at + 1, option, changes)
 
 
-def _why(explainer: Explainer | None, name: str, rows: tuple[Row, Row]) -> Explanation:
+def _why(explainer: Explainer | None, name: str, rows: tuple[Combination, Combination]) -> Explanation:
     if explainer is None:
         return Explanation(Explained.OPTION)
     return explainer.explain(name, rows[0].values[name], rows[1].values[name])

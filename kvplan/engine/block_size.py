@@ -23,6 +23,7 @@ from kvplan.engine.backends.forced import mla_config_time
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.built import BuiltLayer
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import AssertionFails, NoSharedBlockSize
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
 from kvplan.engine.pricing import key_value_bytes
@@ -202,9 +203,8 @@ def _preferred(queries: list[tuple[str, BackendQuery]], release: Release) -> int
     )
     raise stop(
         Stage.BLOCK_SIZE,
-        "no_shared_block_size",
+        NoSharedBlockSize(backends=tuple(name for name, _ in queries)),
         f"The attention backends share no supported KV cache block size ({listed}).",
-        facts={"backends": tuple(name for name, _ in queries)},
     )
 
 
@@ -230,10 +230,9 @@ def _align_for_skip_list(
     if unquantised < primary:
         raise stop(
             Stage.BLOCK_SIZE,
-            "assertion",
+            AssertionFails(check="an unquantised token is smaller than a quantised one"),
             f"padded-spec per-token page ({unquantised}B) < primary ({primary}B)",
             exception="AssertionError",
-            facts={"check": "an unquantised token is smaller than a quantised one", "primary": primary},
         )
     if unquantised == primary:
         return size, None
@@ -250,7 +249,6 @@ def _check_aligned(size: int, queries: list[tuple[str, BackendQuery]], release: 
     if rejecting:
         raise stop(
             Stage.BLOCK_SIZE,
-            "no_shared_block_size",
+            NoSharedBlockSize(backends=tuple(rejecting), block_size=size),
             f"Aligned KV cache block size {size} is not supported by attention backend(s): {', '.join(rejecting)}.",
-            facts={"backends": tuple(rejecting), "block_size": size},
         )

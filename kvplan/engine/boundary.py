@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import SkipTokenNotANumber, TurboquantOnHybrid
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import packed
@@ -57,12 +58,7 @@ def skip_tokens(
         try:
             int(token)
         except ValueError as error:
-            raise stop(
-                Stage.OPTIONS,
-                "skip_token_not_a_number",
-                str(error),
-                facts={"option": "--kv-cache-dtype-skip-layers", "value": token, "cache_dtype": cache_dtype},
-            ) from None
+            raise stop(Stage.OPTIONS, SkipTokenNotANumber(token=token, cache_dtype=cache_dtype), str(error)) from None
     return tuple(sorted(merged, key=int))
 
 
@@ -74,13 +70,7 @@ def boundary_layers(num_layers: int) -> tuple[str, ...]:
 
 
 def _refusal(message: str, cache_dtype: str) -> Exception:
-    return stop(
-        Stage.OPTIONS,
-        "turboquant_hybrid",
-        message,
-        exception="NotImplementedError",
-        facts={"option": "--kv-cache-dtype", "value": cache_dtype},
-    )
+    return stop(Stage.OPTIONS, TurboquantOnHybrid(cache_dtype=cache_dtype), message, exception="NotImplementedError")
 
 
 def _attention_indices(text: Mapping[str, Any], config: Mapping[str, Any]) -> list[int]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import modelopt
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import CacheDtypeMismatch, DtypeNotForMla
 from kvplan.engine.models import families
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage, Step
@@ -79,11 +80,10 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
     ):
         raise stop(
             Stage.CACHE_DTYPE,
-            "dtype_mismatch",
+            CacheDtypeMismatch(cache_dtype=current, model_dtype=config.model_dtype),
             f'kv_cache_dtype="{current}" is incompatible with dtype="{config.model_dtype}". '
             f"Please set `--kv-cache-dtype` to `auto` or `{config.model_dtype}`.",
             exception="ValidationError",
-            facts={"option": "--kv-cache-dtype", "value": current, "model_dtype": config.model_dtype},
         )
     return ResolvedCacheDtype(current, tuple(steps), hooked is not None and hooked.draft_keeps_auto)
 
@@ -94,7 +94,6 @@ def _check_nvfp4(cache_dtype: str, release: Release) -> None:
     if plain and release.has(packed.NVFP4_REFUSED_WITH_MLA):
         raise stop(
             Stage.CACHE_DTYPE,
-            "dtype_not_for_mla",
+            DtypeNotForMla(cache_dtype=cache_dtype),
             "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends.",
-            facts={"option": "--kv-cache-dtype", "value": cache_dtype},
         )

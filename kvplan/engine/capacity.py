@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from kvplan.engine import compressed_groups
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import NoMemory, PoolTooSmall
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import LayerSpec, RequestLimits, ceil_div
 from kvplan.engine.stop import stop
@@ -346,10 +347,9 @@ def _admission(
         if room <= 0:
             return stop(
                 Stage.CAPACITY,
-                "no_memory",
+                NoMemory(available_bytes=room),
                 "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing "
                 "the engine.",
-                facts={"available_bytes": room},
             ).error
         needed = needed_bytes(groups, limits, release)
         if needed > room:
@@ -360,30 +360,29 @@ def _admission(
             )
             return stop(
                 Stage.CAPACITY,
-                "pool_too_small",
+                PoolTooSmall(
+                    needed_bytes=needed,
+                    available_bytes=room,
+                    max_model_len=limits.max_model_len,
+                    longest_request_tokens=longest,
+                ),
                 f"To serve at least one request with the {whose} max seq len ({limits.max_model_len}), "
                 f"({_gib(needed)} GiB KV cache is needed, which is larger than the available KV cache memory "
                 f"({_gib(room)} GiB). {estimate}Try increasing `gpu_memory_utilization` or decreasing "
                 "`max_model_len` when initializing the engine.",
-                facts={
-                    "needed_bytes": needed,
-                    "available_bytes": room,
-                    "max_model_len": limits.max_model_len,
-                    "longest_request_tokens": longest,
-                },
             ).error
     return None
 
 
 def _out_of_memory() -> StartupError:
     message = "CUDA out of memory while the weights are loaded"
-    return stop(Stage.CAPACITY, "no_memory", message, exception="OutOfMemoryError").error
+    return stop(Stage.CAPACITY, NoMemory(), message, exception="OutOfMemoryError").error
 
 
 def _cannot_auto_fit() -> StartupError:
     return stop(
         Stage.CAPACITY,
-        "no_memory",
+        NoMemory(),
         "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single token. Try increasing "
         "`gpu_memory_utilization`.",
     ).error

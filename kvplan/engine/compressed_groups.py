@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from kvplan.engine.compressed_specs import SlidingWindowMLASpec
+from kvplan.engine.failures import AssertionFails
 from kvplan.engine.specs import BareAssertion, LayerSpec, MLAAttentionSpec, RequestLimits, ceil_div, same_type
 from kvplan.history import compressed as history
 from kvplan.releases import Release
@@ -39,7 +40,7 @@ def latent_groups(specs: Specs, release: Release) -> list[Specs] | None:
         if isinstance(spec, SlidingWindowMLASpec):
             sliding.setdefault((spec.block_size, spec.sliding_window), {})[name] = spec
     if not full or not same_type(list(full.values())):
-        raise BareAssertion("the full latent caches of the model are of one type", full_layers=len(full))
+        raise BareAssertion(AssertionFails(check="the full latent caches of the model are of one type"))
     counts = [_tuples(full), *(_tuples(bucket) for bucket in sliding.values())]
     length = cheapest_divisor(counts, counts[0])
     groups: list[Specs] = [full]
@@ -88,9 +89,7 @@ def _padded_to(full: Specs, bucket: dict[str, LayerSpec], release: Release) -> d
     largest = max(spec.page_bytes for spec in bucket.values())
     if largest > pages[-1]:
         raise BareAssertion(
-            "a sliding latent page is no larger than the largest full one",
-            page_bytes=largest,
-            largest_page_bytes=pages[-1],
+            AssertionFails(check="a sliding latent page is no larger than the largest full one", page_bytes=largest)
         )
     grown = {}
     for name, spec in bucket.items():
@@ -112,10 +111,7 @@ def _split(bucket: Specs, length: int) -> list[Specs]:
         by_page.setdefault(spec.page_bytes, []).append(name)
     counts = {len(names) for names in by_page.values()}
     if len(counts) != 1:
-        raise BareAssertion(
-            "every page size of a sliding latent bucket has equally many layers",
-            layers_by_page=tuple((page, len(names)) for page, names in by_page.items()),
-        )
+        raise BareAssertion(AssertionFails(check="every page size of a sliding latent bucket has equally many layers"))
     parts = ceil_div(counts.pop(), length)
     rows = list(zip(*by_page.values(), strict=True))
     return [{name: bucket[name] for row in rows[part::parts] for name in row} for part in range(parts)]

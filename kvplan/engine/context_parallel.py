@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from kvplan.engine.failures import ContextParallelRefused, SlidingWindowDivided
 from kvplan.engine.options import connectors, given
 from kvplan.engine.specs import LayerSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops, stop
@@ -83,8 +84,8 @@ def _size(launch: Launch, name: str) -> int:
     return size
 
 
-def _refused(message: str, option: str, exception: str = "ValueError", **facts: object) -> StartupStops:
-    return stop(Stage.OPTIONS, "context_parallel", message, exception=exception, facts={"option": option, **facts})
+def _refused(message: str, option: str, exception: str = "ValueError", max_dcp: int | None = None) -> StartupStops:
+    return stop(Stage.OPTIONS, ContextParallelRefused(option=option, max_dcp=max_dcp), message, exception=exception)
 
 
 def shards(decode: int, prefill: int, release: Release) -> int:
@@ -138,10 +139,9 @@ def check_layer(backend: str, cache_dtype: str, decode: int, layer: str, release
     if cache_dtype in ("auto", "bfloat16", "float16"):
         raise stop(
             Stage.LAYERS,
-            "context_parallel",
+            ContextParallelRefused(option=DECODE, layer=layer),
             "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is not supported under DCP.",
             exception="NotImplementedError",
-            facts={"option": DECODE, "layer": layer, "cache_dtype": cache_dtype},
         )
 
 
@@ -150,10 +150,9 @@ def check_dense_mla(decode: int, prefill: int, layer: str, release: Release) -> 
     if decode > 1 and prefill > 1 and release.has(history.DENSE_MLA_EXCLUDES_BOTH):
         raise stop(
             Stage.LAYERS,
-            "context_parallel",
+            ContextParallelRefused(option=DECODE, layer=layer),
             "MLAAttention does not support PCP+DCP.",
             exception="NotImplementedError",
-            facts={"option": DECODE, "layer": layer},
         )
 
 
@@ -161,11 +160,7 @@ def check_specs(specs: Iterable[LayerSpec], decode: int) -> None:
     """A sliding-window cache cannot be divided: the need of a request is asked for, and an assertion fails."""
     if decode > 1 and any(isinstance(spec, SlidingWindowSpec) for spec in specs):
         raise stop(
-            Stage.CAPACITY,
-            "dcp_sliding_window",
-            "DCP not support sliding window.",
-            exception="AssertionError",
-            facts={"option": DECODE},
+            Stage.CAPACITY, SlidingWindowDivided(), "DCP not support sliding window.", exception="AssertionError"
         )
 
 
@@ -179,11 +174,10 @@ def check_interleave(launch: Launch, decode: int, block_size: int) -> None:
     if run > block_size or block_size % run:
         raise stop(
             Stage.BLOCK_SIZE,
-            "context_parallel",
+            ContextParallelRefused(option="--cp-kv-cache-interleave-size"),
             f"Block_size({block_size}) should be greater than or equal to and divisible by "
             f"cp_kv_cache_interleave_size ({run}).",
             exception="AssertionError",
-            facts={"option": "--cp-kv-cache-interleave-size", "block_size": block_size, "interleave": run},
         )
 
 

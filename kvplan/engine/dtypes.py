@@ -36,6 +36,8 @@ class CacheDtype:
     since: str | None = None
     until: str | None = None
     packed: bool = False
+    cuda: bool = True
+    """Whether some backend on NVIDIA GPUs takes it."""
 
 
 CACHE_DTYPES: tuple[CacheDtype, ...] = (
@@ -45,7 +47,7 @@ CACHE_DTYPES: tuple[CacheDtype, ...] = (
     CacheDtype("fp8", "uint8", "FP8_PER_TENSOR"),
     CacheDtype("fp8_e4m3", "uint8", "FP8_PER_TENSOR"),
     CacheDtype("fp8_e5m2", "uint8", "FP8_PER_TENSOR"),
-    CacheDtype("fp8_inc", "float8_e4m3fn", "FP8_PER_TENSOR"),
+    CacheDtype("fp8_inc", "float8_e4m3fn", "FP8_PER_TENSOR", cuda=False),
     CacheDtype("fp8_ds_mla", "uint8", "FP8_PER_TENSOR"),
     CacheDtype("turboquant_k8v4", "uint8", "TURBOQUANT_K8V4", since="0.20.2", packed=True),
     CacheDtype("turboquant_4bit_nc", "uint8", "TURBOQUANT_4BIT_NC", since="0.20.2", packed=True),
@@ -57,10 +59,10 @@ CACHE_DTYPES: tuple[CacheDtype, ...] = (
     CacheDtype("nvfp4", "uint8", "NVFP4", since="0.20.2", packed=True),
     CacheDtype("nvfp4_4over6", "uint8", "NVFP4", since="0.28.0", packed=True),
     CacheDtype("nvfp4_ds_mla", "uint8", "NVFP4_DS_MLA", since="0.30.0"),
-    CacheDtype("ultraquant_4bit", "uint8", "ULTRAQUANT_4BIT", since="0.32.0", packed=True),
-    CacheDtype("octave_k3v4", "uint8", "OCTAVE_K3V4", since="0.33.0", packed=True),
-    CacheDtype("octave_k3v3", "uint8", "OCTAVE_K3V3", since="0.33.0", packed=True),
-    CacheDtype("octave_k3v3_compact", "uint8", "OCTAVE_K3V3_COMPACT", since="0.33.0", packed=True),
+    CacheDtype("ultraquant_4bit", "uint8", "ULTRAQUANT_4BIT", since="0.32.0", packed=True, cuda=False),
+    CacheDtype("octave_k3v4", "uint8", "OCTAVE_K3V4", since="0.33.0", packed=True, cuda=False),
+    CacheDtype("octave_k3v3", "uint8", "OCTAVE_K3V3", since="0.33.0", packed=True, cuda=False),
+    CacheDtype("octave_k3v3_compact", "uint8", "OCTAVE_K3V3_COMPACT", since="0.33.0", packed=True, cuda=False),
 )
 
 _BY_NAME = {row.name: row for row in CACHE_DTYPES}
@@ -80,6 +82,12 @@ def known(release: Release) -> tuple[str, ...]:
     return tuple(row.name for row in CACHE_DTYPES if release.within(row.since, row.until))
 
 
+def known_on_cuda(release: Release) -> tuple[str, ...]:
+    """Those that some backend on NVIDIA GPUs takes, TurboQuant's last: they change the most."""
+    names = (row.name for row in CACHE_DTYPES if row.cuda and release.within(row.since, row.until))
+    return tuple(sorted(names, key=lambda name: name.startswith("turboquant_")))
+
+
 def storage_dtype(name: str, model_dtype: str) -> str:
     """The torch dtype (by name) in which a cache of this dtype string is stored."""
     return _BY_NAME[name].storage or model_dtype
@@ -94,6 +102,21 @@ def quant_mode(name: str, release: Release) -> str | None:
     return _BY_NAME[name].mode
 
 
-def is_quantized(name: str) -> bool:
-    """Whether vLLM counts the string as a quantised cache (`is_quantized_kv_cache`), for the plain dtypes."""
-    return _BY_NAME[name].mode != "NONE"
+def is_quantised(name: str | None) -> bool:
+    """Whether a cache dtype string stores fewer bits than the model computes with; None is a cache without one."""
+    row = _BY_NAME.get(name or "")
+    return row is not None and row.mode != "NONE"
+
+
+def is_packed(name: str) -> bool:
+    """Whether a cache dtype string means a layout with a page formula of its own."""
+    row = _BY_NAME.get(name)
+    return row is not None and row.packed
+
+
+def element_bytes(name: str, model_dtype: str) -> int | None:
+    """Bytes of a cache's element; None where elements share scales, and for names that no release knows."""
+    row = _BY_NAME.get(name)
+    if row is None or row.packed or "nvfp4" in name:
+        return None
+    return ITEM_BYTES.get(row.storage or model_dtype)

@@ -18,6 +18,14 @@ from kvplan.engine.compressed_specs import (
     SlidingWindowMLASpec,
     promote_latent,
 )
+from kvplan.engine.failures import (
+    AssertionFails,
+    EmptyPage,
+    Failure,
+    HybridManagerRefused,
+    PagesNotUnifiable,
+    StateExceedsPage,
+)
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec
 from kvplan.engine.specs import (
@@ -91,15 +99,9 @@ def group(specs: Specs, release: Release, *, hybrid_manager_disabled: bool, layo
     try:
         return _group(specs, release, hybrid_manager_disabled, layout)
     except BareAssertion as failed:
-        raise stop(
-            stage,
-            "assertion",
-            "",
-            exception="AssertionError",
-            facts={"check": failed.check, **failed.facts},
-        ) from None
+        raise stop(stage, failed.facts, "", exception="AssertionError") from None
     except _Refused as refused:
-        raise stop(stage, refused.code, refused.message, exception=refused.exception, facts=refused.facts) from None
+        raise stop(stage, refused.facts, refused.message, exception=refused.exception) from None
 
 
 def _check_not_empty(specs: Specs) -> None:
@@ -108,17 +110,16 @@ def _check_not_empty(specs: Specs) -> None:
         if spec.page_bytes == 0:
             raise stop(
                 Stage.GROUPING,
-                "empty_page",
+                EmptyPage(layer=name, block_size=spec.block_size),
                 "integer division or modulo by zero",
                 exception="ZeroDivisionError",
-                facts={"layer": name, "block_size": spec.block_size},
             )
 
 
 class _Refused(Exception):  # noqa: N818
-    def __init__(self, exception: str, code: str, message: str, **facts: object) -> None:
+    def __init__(self, exception: str, facts: Failure, message: str) -> None:
         super().__init__(message)
-        self.exception, self.code, self.message, self.facts = exception, code, message, facts
+        self.exception, self.facts, self.message = exception, facts, message
 
 
 def _group(specs: Specs, release: Release, hybrid_manager_disabled: bool, layout: str | None) -> Grouping:
@@ -214,7 +215,7 @@ def _pooled(specs: Specs, release: Release) -> tuple[CacheGroup, ...] | None:
     try:
         found = pooled_groups(specs, release)
     except StateTooLarge as error:
-        raise _Refused("ValueError", "state_too_large", str(error), page_bytes=error.page_bytes) from None
+        raise _Refused("ValueError", StateExceedsPage(page_bytes=error.page_bytes), str(error)) from None
     if found is None:
         return None
     uniform = [_uniform(bucket) for bucket in found.uniform]
@@ -230,7 +231,7 @@ def _mergeable(specs: list[LayerSpec]) -> bool:
     try:
         return can_merge(specs)
     except ValueError as error:
-        raise _Refused("ValueError", "hybrid_manager", str(error)) from None
+        raise _Refused("ValueError", HybridManagerRefused(), str(error)) from None
 
 
 def _plain(specs: Specs, names: list[str]) -> CacheGroup:
@@ -258,7 +259,7 @@ def _promote(specs: Specs, release: Release) -> Specs:
             if isinstance(spec, SlidingWindowMLASpec):
                 if release.has(compressed.PROMOTION_OF_SLIDING_LATENT_FAILS):
                     text = "MLAAttentionSpec.__init__() got an unexpected keyword argument 'bounded_replay'"
-                    raise _Refused("TypeError", "hybrid_manager", text)
+                    raise _Refused("TypeError", HybridManagerRefused(), text)
                 promoted[name] = promote_latent(spec, common or full[0].block_size, release)
             elif isinstance(spec, LOCAL):
                 promoted[name] = _as_full(spec, (common if takes_common else None) or spec.block_size, release)
@@ -269,7 +270,7 @@ def _promote(specs: Specs, release: Release) -> Specs:
             if release.has(blocks.PROMOTION_TAKES_FULL_BLOCK_SIZE)
             else "Hybrid KV cache manager is disabled but failed to convert the KV cache specs to one unified type."
         )
-        raise _Refused("ValueError", "hybrid_manager", text)
+        raise _Refused("ValueError", HybridManagerRefused(), text)
     return promoted
 
 
@@ -327,20 +328,18 @@ def _unify_pages(specs: Specs, release: Release) -> Specs:
         else:
             raise _Refused(
                 "NotImplementedError",
-                "pages_not_unifiable",
+                PagesNotUnifiable(layer=name, page_bytes=page, largest_page_bytes=largest),
                 _cannot_unify(name, release),
-                layer=name,
-                page_bytes=page,
-                largest_page_bytes=largest,
             )
         if grown.page_bytes != largest:
             raise BareAssertion(
-                "a layer's page does not reach the common page although its block was scaled to it",
-                layer=name,
-                page_bytes=grown.page_bytes,
-                common_page_bytes=largest,
-                block_size=grown.block_size,
-                padded_page_bytes=spec.page_size_padded,
+                AssertionFails(
+                    check="a layer's page does not reach the common page although its block was scaled to it",
+                    layer=name,
+                    page_bytes=grown.page_bytes,
+                    common_page_bytes=largest,
+                    padded_page_bytes=spec.page_size_padded,
+                )
             )
         unified[name] = grown
     return unified

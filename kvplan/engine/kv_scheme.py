@@ -13,6 +13,7 @@ from typing import Any
 from kvplan.engine.backends.facts import Feature
 from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.failures import CacheSchemeRefused
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import backends, packed
@@ -71,10 +72,4 @@ def check_scheme(scheme: Mapping[str, Any], layer: str, backend: str, query: Bac
 
 
 def _refusal(message: str, layer: str, field: str, *, exception: str = "NotImplementedError") -> StartupStops:
-    return stop(
-        Stage.LAYERS,
-        "kv_cache_scheme",
-        message,
-        exception=exception,
-        facts={"layer": layer, "field": field},
-    )
+    return stop(Stage.LAYERS, CacheSchemeRefused(layer=layer, field=field), message, exception=exception)

@@ -18,7 +18,15 @@ from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.context_parallel import check_dense_mla, check_layer
-from kvplan.engine.dtypes import is_quantized, quant_mode, storage_dtype
+from kvplan.engine.dtypes import is_quantised, quant_mode, storage_dtype
+from kvplan.engine.failures import (
+    DraftNotBuilt,
+    E5m2WithScales,
+    InvalidValue,
+    KvHeadsNotDivisible,
+    LayerNameRejected,
+    StateModeRefused,
+)
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
 from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Form, Kind, LayerGeometry, ModelGeometry, State
@@ -119,7 +127,7 @@ def _draft(
     twice = next((layer.name for layer in speculation.layers if layer.name in taken), None)
     if twice is not None:
         message = f"Duplicate layer name: {twice}"
-        return built, StartupError(Stage.LAYERS, "ValueError", message, "draft_not_built", {"layer": twice})
+        return built, StartupError(Stage.LAYERS, "ValueError", message, DraftNotBuilt())
     try:
         for layer in speculation.layers:
             built += builder.add(layer, built)
@@ -137,11 +145,10 @@ def _check_device_dtype(config: EngineConfig) -> None:
     if config.model_dtype == "bfloat16" and config.hardware.capability < (8, 0):
         raise stop(
             Stage.LAYERS,
-            "invalid_value",
+            InvalidValue(option="--dtype", value="bfloat16", accepted=("float16", "float32")),
             "Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your "
             f"{config.hardware.device_name} GPU has compute capability {config.hardware.capability_text}. You can use "
             "float16 instead by explicitly setting the `dtype` flag in CLI, for example: --dtype=half.",
-            facts={"option": "--dtype", "value": "bfloat16", "accepted": ("float16", "float32")},
         )
 
 
@@ -190,10 +197,9 @@ class _RankBuilder:
         if not layer.replicates_kv_heads and layer.total_kv_heads < self.split.tensor:
             raise stop(
                 Stage.LAYERS,
-                "kv_heads_not_divisible",
+                KvHeadsNotDivisible(kv_heads=layer.total_kv_heads, tensor_parallel=self.split.tensor, layer=layer.name),
                 "integer modulo by zero",
                 exception="ZeroDivisionError",
-                facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
@@ -246,9 +252,8 @@ class _RankBuilder:
         ):
             raise stop(
                 Stage.LAYERS,
-                "e5m2_with_scales",
+                E5m2WithScales(layer=layer.name, method=method),
                 "fp8_e5m2 kv-cache is not supported with fp8 checkpoints.",
-                facts={"option": "--kv-cache-dtype", "value": "fp8_e5m2", "layer": layer.name, "method": method},
             )
 
     def _number(self, layer: LayerGeometry) -> int | None:
@@ -267,10 +272,9 @@ class _RankBuilder:
         ):
             raise stop(
                 Stage.SPECS,
-                "state_mode",
+                StateModeRefused(option="--speculative-config", layer=layer.name),
                 "Mamba with speculative decoding is not supported yet.",
                 exception="NotImplementedError",
-                facts={"option": "--speculative-config", "layer": layer.name},
             )
         if layer.index not in self.trail.matched and str(layer.index) in config.skip_tokens:
             self._note_ignored(layer, "none (a state)")
@@ -327,10 +331,9 @@ class _RankBuilder:
         if not layer.replicates_kv_heads and layer.total_kv_heads < self.split.tensor:
             raise stop(
                 Stage.LAYERS,
-                "kv_heads_not_divisible",
+                KvHeadsNotDivisible(kv_heads=layer.total_kv_heads, tensor_parallel=self.split.tensor, layer=layer.name),
                 f"the cache supports tp_size <= num_kv_heads ({layer.total_kv_heads}), got {self.split.tensor}",
                 exception="AssertionError",
-                facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": self.split.tensor, "layer": layer.name},
             )
         asked, skipped = self.run_cache_dtype, False
         if own.is_attention:
@@ -473,7 +476,7 @@ def _packed_dtype(backend: str, asked: str, release: Release) -> tuple[str, Beha
     if (
         backend == "FLASHMLA_SPARSE"
         and release.has(cache.FP8_DS_MLA_BY_BACKEND)
-        and is_quantized(asked)
+        and is_quantised(asked)
         and asked != "nvfp4_ds_mla"
     ):
         return "fp8_ds_mla", cache.FP8_DS_MLA_BY_BACKEND
@@ -498,9 +501,8 @@ def layer_index(name: str) -> int:
     if len(numbers) != 1:
         raise stop(
             Stage.SKIP_LIST,
-            "layer_index",
+            LayerNameRejected(layer=name),
             f"layer name {name} should only contain one integer",
             exception="AssertionError",
-            facts={"layer": name, "numbers": tuple(numbers)},
         )
     return numbers[0]

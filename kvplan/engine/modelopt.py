@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import CheckpointQuantisationRefused
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import cache, packed
@@ -150,11 +151,8 @@ def _refusal(message: str, algorithm: object, release: Release) -> StartupStops:
     since = next((row.older_form_since or row.since for row in _ALGORITHMS if row.name == str(algorithm).upper()), None)
     return stop(
         Stage.OPTIONS,
-        "checkpoint_quantisation",
+        CheckpointQuantisationRefused(
+            method="ModelOpt", served_since=None if since is None or release.within(since, None) else since
+        ),
         message,
-        facts={
-            "algorithm": algorithm,
-            "method": "ModelOpt",
-            "served_since": None if since is None or release.within(since, None) else since,
-        },
     )

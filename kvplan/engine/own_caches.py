@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
 from kvplan.engine.models.geometry import Form, LayerGeometry, OwnCache
 from kvplan.engine.stop import stop
@@ -47,15 +48,9 @@ def settle(
     except FormatRefused as refused:
         raise stop(
             Stage.LAYERS,
-            "invalid_value",
+            InvalidValue(option=refused.option, value=refused.value, accepted=refused.accepted, layer=layer.name),
             str(refused),
             exception=refused.exception,
-            facts={
-                "option": refused.option,
-                "value": refused.value,
-                "accepted": refused.accepted,
-                "layer": layer.name,
-            },
         ) from None
     return Settled(
         chosen.cache_dtype,

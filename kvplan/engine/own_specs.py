@@ -14,6 +14,7 @@ from kvplan.engine.compressed_specs import (
     SlidingWindowMLASpec,
 )
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.engine.failures import BlockSizeRefused
 from kvplan.engine.models.geometry import Form, OwnCache
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import stop
@@ -31,10 +32,9 @@ def own_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerSpec
     if own.divides_block and own.block_size is not None and block.block_size % own.block_size:
         raise stop(
             Stage.SPECS,
-            "block_size_refused",
+            BlockSizeRefused(block_size=block.block_size, multiple=own.block_size, layer=layer.geometry.name),
             f"the block size ({block.block_size}) must be a multiple of the ring's {own.block_size} slots",
             exception="AssertionError",
-            facts={"block_size": block.block_size, "multiple": own.block_size, "layer": layer.geometry.name},
         )
     return _FORMS[own.form](layer, own, block.block_size if own.block_size is None else own.block_size, release)
 
@@ -117,9 +117,8 @@ def _full(layer: BuiltLayer, own: OwnCache, block_size: int, _release: Release) 
     if block_size % own.tokens_per_state:
         raise stop(
             Stage.SPECS,
-            "block_size_refused",
+            BlockSizeRefused(block_size=block_size, multiple=own.tokens_per_state, layer=layer.geometry.name),
             f"KV blocks of {block_size} tokens must align to {own.tokens_per_state}-token regions",
-            facts={"block_size": block_size, "multiple": own.tokens_per_state, "layer": layer.geometry.name},
         )
     return FullAttentionSpec(
         **_stored(layer, block_size),
@@ -156,10 +155,9 @@ def _ring_in_page(layer: BuiltLayer, attention: BuiltLayer, own: OwnCache, block
     if page % own.ring_row_bytes or page // own.ring_row_bytes < own.ring_rows:
         raise stop(
             Stage.SPECS,
-            "block_size_refused",
+            BlockSizeRefused(block_size=block_size, layer=layer.geometry.name),
             f"The tail ring needs {own.ring_rows} rows of {own.ring_row_bytes} bytes in one {page}-byte KV page; "
             "increase --block-size.",
-            facts={"block_size": block_size, "page_bytes": page, "layer": layer.geometry.name},
         )
     return CircularBufferSpec(
         block_size=block_size,

@@ -9,6 +9,15 @@ from dataclasses import dataclass
 
 from kvplan.engine import context_parallel
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import (
+    HeadsNotDivisible,
+    InvalidValue,
+    KvHeadsNotDivisible,
+    NoExperts,
+    PartUnnamed,
+    PipelinePartition,
+    PipelineUnsupported,
+)
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage, Step
@@ -36,14 +45,13 @@ class Split:
         return max(1, total // self.tensor)
 
 
-def pipeline_unsupported(architecture: str, *, draft: bool = False) -> StartupStops:
+def pipeline_unsupported(*, draft: bool = False) -> StartupStops:
     """The refusal of a target or draft whose class cannot be cut into pipeline stages."""
     return stop(
         Stage.PARALLEL,
-        "pipeline_unsupported",
+        PipelineUnsupported(draft=draft),
         "Pipeline parallelism is not supported for this model. Supported models implement the `SupportsPP` interface.",
         exception="NotImplementedError",
-        facts={"architecture": architecture, **({"draft": True} if draft else {})},
     )
 
 
@@ -55,39 +63,25 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     if geometry.total_heads % tensor:
         raise stop(
             Stage.PARALLEL,
-            "heads_not_divisible",
+            HeadsNotDivisible(heads=geometry.total_heads, tensor_parallel=tensor),
             f"Total number of attention heads ({geometry.total_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
             exception="ValidationError",
-            facts={"heads": geometry.total_heads, "tensor_parallel": tensor},
         )
     if config.expert_parallel and not geometry.is_moe:
         raise stop(
             Stage.PARALLEL,
-            "no_experts",
+            NoExperts(architecture=geometry.architecture),
             "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
             exception="ValidationError",
-            facts={"option": "--enable-expert-parallel", "architecture": geometry.architecture},
         )
     if stages > 1 and not geometry.supports_pipeline:
-        raise pipeline_unsupported(geometry.architecture)
+        raise pipeline_unsupported()
     reason = next((layer.one_stage_because for layer in geometry.layers if layer.one_stage_because), None)
     if stages > 1 and reason is not None:
-        raise stop(
-            Stage.PARALLEL,
-            "pipeline_unsupported",
-            reason,
-            exception="NotImplementedError",
-            facts={"architecture": geometry.architecture},
-        )
+        raise stop(Stage.PARALLEL, PipelineUnsupported(), reason, exception="NotImplementedError")
     if stages > 1 and geometry.pipelines_unnamed_part:
-        raise stop(
-            Stage.LAYERS,
-            "part_unnamed",
-            "No model architectures are specified",
-            exception="ValidationError",
-            facts={"architecture": geometry.architecture, "pipeline_parallel": stages},
-        )
+        raise stop(Stage.LAYERS, PartUnnamed(), "No model architectures are specified", exception="ValidationError")
     if not geometry.use_mla:
         heads, kv_heads = geometry.total_heads, geometry.total_kv_heads
         context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
@@ -126,13 +120,7 @@ def _check_hidden_states(geometry: ModelGeometry, stages: int) -> None:
         message = "--enable-hc-sp requires PP=1"
     else:
         return
-    raise stop(
-        Stage.PARALLEL,
-        "invalid_value",
-        message,
-        exception="ValidationError",
-        facts={"option": "--enable-hc-sp", "architecture": geometry.architecture},
-    )
+    raise stop(Stage.PARALLEL, InvalidValue(option="--enable-hc-sp"), message, exception="ValidationError")
 
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
@@ -143,10 +131,9 @@ def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:
     if larger % smaller:
         raise stop(
             Stage.PARALLEL,
-            "kv_heads_not_divisible",
+            KvHeadsNotDivisible(kv_heads=layer.total_kv_heads, tensor_parallel=tensor, layer=layer.name),
             "",
             exception="AssertionError",
-            facts={"kv_heads": layer.total_kv_heads, "tensor_parallel": tensor, "layer": layer.name},
         )
 
 
@@ -156,25 +143,16 @@ def stage_sizes(layers: int, stages: int, partition: str | None) -> list[int]:
         try:
             sizes = [int(part) for part in partition.split(",")]
         except ValueError:
-            raise stop(
-                Stage.PARALLEL,
-                "pipeline_partition",
-                f"Invalid partition string: {partition}",
-                facts={"partition": partition},
-            ) from None
+            raise stop(Stage.PARALLEL, PipelinePartition(), f"Invalid partition string: {partition}") from None
         if len(sizes) != stages:
             raise stop(
-                Stage.PARALLEL,
-                "pipeline_partition",
-                f"len(partitions)={len(sizes)} does not match pp_size={stages}.",
-                facts={"partition": partition, "stages": stages},
+                Stage.PARALLEL, PipelinePartition(), f"len(partitions)={len(sizes)} does not match pp_size={stages}."
             )
         if sum(sizes) != layers:
             raise stop(
                 Stage.PARALLEL,
-                "pipeline_partition",
+                PipelinePartition(),
                 f"sum(partitions)={sum(sizes)} does not match num_hidden_layers={layers}.",
-                facts={"partition": partition, "layers": layers},
             )
         return sizes
     sizes = [layers // stages] * stages

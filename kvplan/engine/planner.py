@@ -34,6 +34,16 @@ from kvplan.engine.built import Built, BuiltLayer
 from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
+from kvplan.engine.failures import (
+    AssertionFails,
+    CacheLayoutImpossible,
+    EmptyStage,
+    Failure,
+    ModelRefused,
+    NotEmulated,
+    RefusedOption,
+    UnknownArchitecture,
+)
 from kvplan.engine.grouping import CacheGroup, Grouping
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
@@ -91,9 +101,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
     progress = _Progress()
     for refusal in launch.refusals:
         progress.errors.append(
-            StartupError(
-                Stage.OPTIONS, refusal.exception, refusal.message, "refused_option", {"option": refusal.option}
-            )
+            StartupError(Stage.OPTIONS, refusal.exception, refusal.message, RefusedOption(option=refusal.option))
         )
     if not progress.errors:
         try:
@@ -222,29 +230,18 @@ def _model(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
     except Refused as refused:
         raise stop(
             Stage(refused.stage),
-            _refusal_kind(refused),
+            _refusal(refused),
             refused.message,
             exception=refused.exception,
-            facts={
-                "architecture": refused.architecture,
-                "architectures": checkpoint.architectures,
-                "check": refused.check,
-            },
         ) from None
     except Unplaceable as unplaceable:
-        raise stop(
-            Stage.LAYERS,
-            "unplaceable_architecture",
-            str(unplaceable),
-            exception="NotEmulated",
-            facts={"architecture": unplaceable.architecture, "why": unplaceable.why},
-        ) from None
+        raise stop(Stage.LAYERS, NotEmulated(why=unplaceable.why), str(unplaceable), exception="NotEmulated") from None
 
 
-def _refusal_kind(refused: Refused) -> str:
+def _refusal(refused: Refused) -> Failure:
     if refused.stage == Stage.OPTIONS:
-        return "unknown_architecture"
-    return "assertion" if refused.exception == "AssertionError" else "model_refused"
+        return UnknownArchitecture()
+    return AssertionFails(check=refused.check) if refused.exception == "AssertionError" else ModelRefused()
 
 
 def _check_pages(specs: dict[str, LayerSpec]) -> None:
@@ -253,13 +250,7 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
         try:
             _ = spec.page_bytes
         except BareAssertion as failed:
-            raise stop(
-                Stage.SPECS,
-                "assertion",
-                "",
-                exception="AssertionError",
-                facts={"check": failed.check, "layer": name, **failed.facts},
-            ) from None
+            raise stop(Stage.SPECS, failed.facts.about(name), "", exception="AssertionError") from None
 
 
 def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
@@ -274,7 +265,7 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
     if decision is None:
         return None
     if decision.error is not None:
-        raise stop(Stage.SPECS, "cache_layout", decision.error, facts={"requested": config.cache_layout_wish})
+        raise stop(Stage.SPECS, CacheLayoutImpossible(requested=config.cache_layout_wish), decision.error)
     return decision.layout
 
 
@@ -293,9 +284,8 @@ def _check_layout(launch: Launch, config: EngineConfig, stage: Stage) -> None:
     if wish and wish not in ("NHD", "HND"):
         raise stop(
             stage,
-            "cache_layout",
+            CacheLayoutImpossible(requested=wish),
             f"Invalid value '{wish}' for VLLM_KV_CACHE_LAYOUT. Valid options: ['NHD', 'HND'].",
-            facts={"requested": wish},
         )
     connectors.preferred_layout(launch, stage, use_mla=config.use_mla)
 
@@ -307,10 +297,9 @@ def _check_stages(names: list[frozenset[str]], groups: tuple[CacheGroup, ...], c
     divides = config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL)
     raise stop(
         Stage.CAPACITY,
-        "empty_stage",
+        EmptyStage(),
         "integer division or modulo by zero" if divides else "group_size must be greater than 0",
         exception="ZeroDivisionError" if divides else "AssertionError",
-        facts={"option": "--pipeline-parallel-size", "stage": next(rank for rank, own in enumerate(names) if not own)},
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kvplan.engine.compressed_specs import KpoolTailSpec
+from kvplan.engine.failures import AssertionFails
 from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, ceil_div, same_type
 from kvplan.history import compressed as history
 from kvplan.releases import Release
@@ -53,7 +54,7 @@ def pooled_groups(specs: Specs, release: Release) -> PooledGroups | None:
         return None
     pages = [spec.page_bytes for spec in latent.values() if spec.tokens_per_state == 1]
     if len(index_pages) != 1 or len(set(pages)) != 1 or not same_type(list(latent.values())):
-        raise BareAssertion("latent rows have one page, pooled rows another", pages=tuple(sorted(set(pages))))
+        raise BareAssertion(AssertionFails(check="latent rows have one page, pooled rows another"))
     page, index_page = pages[0], index_pages.pop()
     state_bytes = max(spec.unpadded_page_bytes for spec in states.values())
     if state_bytes > page:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.options import connectors
 from kvplan.engine.specs import MambaSpec
@@ -60,4 +61,4 @@ def _keeps_whole_blocks(group: CacheGroup, config: EngineConfig) -> bool:
 
 
 def _refused(message: str, unit: int) -> StartupStops:
-    return stop(Stage.CAPACITY, "invalid_value", message, facts={"option": OPTION, "value": unit})
+    return stop(Stage.CAPACITY, InvalidValue(option=OPTION, value=unit), message)

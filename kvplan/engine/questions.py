@@ -9,9 +9,10 @@ from typing import Any
 
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
 from kvplan.engine.backends.selection import BY_NAME, select
-from kvplan.engine.backends.software import is_quantised
+from kvplan.engine.backends.software import passes_for_quantised
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import Failure, InvalidBackend, LayoutOutsideCuda, NoBackend
 from kvplan.engine.models.geometry import BACKEND_FIRST, Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.packing import ROCM_ONLY
 from kvplan.engine.parallel import Split
@@ -131,7 +132,7 @@ class Questions:
             return None
         backend = different_values(query, self._release)
         asked = replace(query, requested=backend)
-        if is_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
+        if passes_for_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
             asked, self._release
         ):
             # Nobody asked the backend before; it refuses once it is constructed.
@@ -140,10 +141,9 @@ class Questions:
             self._trail.choices[query.kv_cache_dtype, refused, asked, self._draft is not None][layer.index] = None
             raise stop(
                 Stage.BACKEND,
-                "no_backend",
+                NoBackend(cache_dtype=query.kv_cache_dtype, layer=layer.name, head_size=query.head_size),
                 message,
                 exception="NotImplementedError",
-                facts={"cache_dtype": query.kv_cache_dtype, "layer": layer.name, "head_size": query.head_size},
             )
         return backend
 
@@ -158,21 +158,11 @@ class Questions:
         decision, layers, cause = known
         layers[layer.index] = None
         if decision.backend is None:
-            outside = query.kv_cache_dtype in ROCM_ONLY
-            code = "layout_outside_cuda" if outside else "no_backend"
             raise stop(
                 Stage.BACKEND,
-                "invalid_backend" if query.wanted is not None else code,
+                _failure(layer.name, query),
                 decision.error or "",
                 exception=decision.error_type or "ValueError",
-                facts={
-                    "cache_dtype": query.kv_cache_dtype,
-                    "layer": layer.name,
-                    "requested": query.wanted,
-                    "head_size": query.head_size,
-                    "sparse": query.use_sparse,
-                    "mla": query.use_mla,
-                },
             )
         self._trail.note(
             layer.index if self._draft is None else None,
@@ -189,6 +179,21 @@ class Questions:
             f"compute capability {self._config.hardware.capability_text}"
             + (f"; refused: {_refusals(decision)}" if decision.rejected else "")
         )
+
+
+def _failure(layer: str, query: BackendQuery) -> Failure:
+    """What it means that no backend answers the query."""
+    if query.wanted is not None:
+        return InvalidBackend(layer=layer, requested=query.wanted)
+    if query.kv_cache_dtype in ROCM_ONLY:
+        return LayoutOutsideCuda(layer=layer, cache_dtype=query.kv_cache_dtype)
+    return NoBackend(
+        layer=layer,
+        cache_dtype=query.kv_cache_dtype,
+        head_size=query.head_size,
+        mla=query.use_mla,
+        sparse=query.use_sparse,
+    )
 
 
 def _refusals(decision: BackendDecision) -> str:

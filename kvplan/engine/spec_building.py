@@ -10,6 +10,7 @@ from kvplan.engine.backends.blocks import indexes_kv_by_block_stride, kernel_blo
 from kvplan.engine.backends.values import MultipleOf
 from kvplan.engine.block_size import BlockSize
 from kvplan.engine.built import BuiltLayer
+from kvplan.engine.failures import StateBlockUnset
 from kvplan.engine.models.geometry import Kind, LayerGeometry
 from kvplan.engine.own_specs import own_spec
 from kvplan.engine.packing import TURBOQUANT_BITS, turboquant_slot
@@ -160,10 +161,9 @@ def _state_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
     if block.state_block_size is None:
         raise stop(
             Stage.CAPACITY,
-            "state_block_unset",
+            StateBlockUnset(option="--mamba-block-size", layer=layer.geometry.name),
             "bad operand type for unary -: 'NoneType'",
             exception="TypeError",
-            facts={"option": "--mamba-block-size", "layer": layer.geometry.name},
         )
     return MambaSpec(
         block_size=block.state_block_size,

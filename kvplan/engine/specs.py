@@ -18,17 +18,17 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
+from kvplan.engine.failures import AssertionFails
 from kvplan.engine.packing import Keeps, head_bytes
 from kvplan.history import cache
 from kvplan.releases import Release
 
 
 class BareAssertion(Exception):  # noqa: N818  (it stands for vLLM's own AssertionError without a text)
-    """An `assert` without a message fails inside vLLM; `check` says in words what it compared."""
+    """An `assert` without a message fails inside vLLM."""
 
-    def __init__(self, check: str, **facts: object) -> None:
-        super().__init__(check)
-        self.check = check
+    def __init__(self, facts: AssertionFails) -> None:
+        super().__init__(facts.check)
         self.facts = facts
 
 
@@ -94,7 +94,7 @@ class AttentionSpec:
     @property
     def page_bytes(self) -> int:
         """Bytes of a page. Raises BareAssertion if a page is padded to less than it holds, as vLLM's assert does."""
-        return padded_page(self.unpadded_page_bytes, self.page_size_padded, self.block_size)
+        return padded_page(self.unpadded_page_bytes, self.page_size_padded)
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -235,7 +235,7 @@ class MambaSpec:
     @property
     def page_bytes(self) -> int:
         """Bytes of a state's page. Raises BareAssertion if it is padded to less than the state holds."""
-        return padded_page(self.state_bytes, self.page_size_padded, self.block_size)
+        return padded_page(self.state_bytes, self.page_size_padded)
 
     @property
     def type_key(self) -> tuple[object, ...]:
@@ -265,17 +265,15 @@ LayerSpec = AttentionSpec | MambaSpec
 """What grouping, capacity and views work with; every layer's spec is one."""
 
 
-def padded_page(content: int, padded: int | None, block_size: int) -> int:
+def padded_page(content: int, padded: int | None) -> int:
     """Bytes of a page that holds `content` bytes. Raises BareAssertion if it is padded to less."""
     if padded is None:
         return content
     if padded < content:
-        raise BareAssertion(
-            "the padded page is smaller than the page",
-            padded_page_bytes=padded,
-            page_bytes=content,
-            block_size=block_size,
+        facts = AssertionFails(
+            check="the padded page is smaller than the page", padded_page_bytes=padded, page_bytes=content
         )
+        raise BareAssertion(facts)
     return padded
 
 

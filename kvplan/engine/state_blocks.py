@@ -22,6 +22,7 @@ from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.built import BuiltLayer
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.failures import AssertionFails, BlockExceedsBatch, StateModeRefused
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.parallel import Split
 from kvplan.engine.pricing import beside_states
@@ -154,10 +155,9 @@ def _align(
     if page < state_bytes:
         raise stop(
             Stage.BLOCK_SIZE,
-            "assertion",
+            AssertionFails(check="an attention page is smaller than a state", page_bytes=page),
             "",
             exception="AssertionError",
-            facts={"check": "an attention page is smaller than a state", "page_bytes": page, "state": state_bytes},
         )
     steps: tuple[BlockSizeStep, ...] = ()
     if raised != size:
@@ -186,10 +186,9 @@ def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:
     if config.model_runner == "V2" and config.release.has(history.ALIGN_EXCLUDES_V2_RUNNER):
         raise stop(
             Stage.CAPACITY,
-            "state_mode",
+            StateModeRefused(option="VLLM_USE_V2_MODEL_RUNNER"),
             "Model Runner V2 has not yet supported mamba_cache_mode='align'.",
             exception="AssertionError",
-            facts={"option": "VLLM_USE_V2_MODEL_RUNNER", "mode": "align"},
         )
 
 
@@ -198,10 +197,9 @@ def _check_batch(block_size: int, config: EngineConfig, stage: Stage, exception:
     if block_size > batch:
         raise stop(
             stage,
-            "block_exceeds_batch",
+            BlockExceedsBatch(block_size=block_size, batched_tokens=batch),
             f"In Mamba cache align mode, block_size ({block_size}) must be <= max_num_batched_tokens ({batch}).",
             exception=exception,
-            facts={"option": "--max-num-batched-tokens", "block_size": block_size, "batched_tokens": batch},
         )
 
 
@@ -210,25 +208,15 @@ def _check_steps(block_size: int, config: EngineConfig, stage: Stage, exception:
     threshold = config.long_prefill_threshold
     if 0 < threshold < block_size and config.release.has(history.BLOCK_MUST_FIT_LONG_PREFILL):
         raise stop(
-            stage,
-            "assertion",
-            "",
-            exception=exception,
-            facts={
-                "check": "mode align ends long prefills at the end of a block",
-                "block_size": block_size,
-                "threshold": threshold,
-                "option": "--long-prefill-token-threshold",
-            },
+            stage, AssertionFails(check="mode align ends long prefills at the end of a block"), "", exception=exception
         )
     if not config.chunked_mm_input:
         raise stop(
             stage,
-            "state_mode",
+            StateModeRefused(option="--disable-chunked-mm-input"),
             "Chunked MM input is required because we need the flexibility to schedule a multiple of block_size tokens "
             "even if they are in the middle of a mm input",
             exception=exception,
-            facts={"option": "--disable-chunked-mm-input", "mode": "align"},
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import ReplayStatesRefused, StateBlockWithoutPrefixCaching, StateModeRefused
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors, given
@@ -62,9 +63,8 @@ def resolve(
     if asked_block is not None and asked_block != max_model_len and not prefix_caching:
         raise stop(
             Stage.OPTIONS,
-            "state_block_without_prefix_caching",
+            StateBlockWithoutPrefixCaching(option="--mamba-block-size"),
             "--mamba-block-size can only be set with --enable-prefix-caching",
-            facts={"option": "--mamba-block-size", "value": asked_block},
         )
     if geometry.state is None:
         _check_replay(launch, geometry, "none", speculative_tokens)
@@ -103,18 +103,16 @@ def _mode(
     if needs_chunks and launch.get("enable_chunked_prefill") is False:
         raise stop(
             Stage.OPTIONS,
-            "state_mode",
+            StateModeRefused(option="--no-enable-chunked-prefill"),
             "Chunked prefill is required for mamba cache mode 'align'.",
             exception="AssertionError",
-            facts={"option": "--no-enable-chunked-prefill", "mode": mode},
         )
     if mode == "align" and speculative_tokens and release.has(history.ALIGN_EXCLUDES_DRAFTS):
         raise stop(
             Stage.OPTIONS,
-            "state_mode",
+            StateModeRefused(option="--speculative-config"),
             "Mamba cache mode 'align' is currently not compatible with speculative decoding.",
             exception="AssertionError",
-            facts={"option": "--speculative-config", "mode": mode},
         )
     return mode
 
@@ -224,4 +222,4 @@ def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculat
         message = "--use-replayssm is incompatible with KV connectors (P/D disaggregation, KV cache offload)"
     if message is None:
         return None
-    return stop(Stage.OPTIONS, "replay_states", message, facts={"option": "--use-replayssm", "mode": mode})
+    return stop(Stage.OPTIONS, ReplayStatesRefused(option="--use-replayssm"), message)

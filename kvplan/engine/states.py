@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from math import prod
 
 from kvplan.engine.dtypes import ITEM_BYTES
+from kvplan.engine.failures import InvalidValue, StateNotDivisible
 from kvplan.engine.models.geometry import State, StateDtype, StateKind
 from kvplan.engine.state_options import StateOptions
 from kvplan.engine.stop import stop
@@ -102,13 +103,7 @@ def _check_mixer(state: State, tensor: int) -> None:
         message = "If tensor parallel world size does not divide num_groups, then num_groups must equal 1."
     else:
         return
-    raise stop(
-        Stage.LAYERS,
-        "state_not_divisible",
-        message,
-        exception="AssertionError",
-        facts={"size": size, "tensor_parallel": tensor, "state": state.kind.value},
-    )
+    raise stop(Stage.LAYERS, StateNotDivisible(size=size, tensor_parallel=tensor), message, exception="AssertionError")
 
 
 def _shapes(state: State, tensor: int, drafts: int, stage: Stage) -> tuple[Shape, ...]:
@@ -118,10 +113,9 @@ def _shapes(state: State, tensor: int, drafts: int, stage: Stage) -> tuple[Shape
         if size % tensor:
             raise stop(
                 stage,
-                "state_not_divisible",
+                StateNotDivisible(size=size, tensor_parallel=tensor),
                 f"{size} is not divisible by {tensor}",
                 exception="AssertionError",
-                facts={"size": size, "tensor_parallel": tensor, "state": state.kind.value},
             )
         return size // tensor
 
@@ -160,9 +154,8 @@ def _dtypes(
         if options.cache_dtype == "float32" and release.has(history.LINEAR_STATE_NOT_FLOAT32):
             raise stop(
                 stage,
-                "invalid_value",
+                InvalidValue(option="--mamba-cache-dtype", value="float32", accepted=("auto", "float16")),
                 "fp32 state for minimax is not yet supported",
-                facts={"option": "--mamba-cache-dtype", "value": "float32", "accepted": ("auto", "float16")},
             )
         return (convolution,)
     if state.kind is StateKind.CONVOLUTION:
@@ -183,13 +176,10 @@ def _recurrent_dtype(state: State, options: StateOptions, convolution: str, stag
             if asked not in ("auto", "float32", "bfloat16"):
                 raise stop(
                     stage,
-                    "invalid_value",
+                    InvalidValue(
+                        option="--mamba-ssm-cache-dtype", value=asked, accepted=("auto", "float32", "bfloat16")
+                    ),
                     f"KDA recurrent state supports only auto, float32, and bfloat16; got {asked}",
-                    facts={
-                        "option": "--mamba-ssm-cache-dtype",
-                        "value": asked,
-                        "accepted": ("auto", "float32", "bfloat16"),
-                    },
                 )
             return "float32" if asked == "auto" else asked
 
@@ -205,10 +195,9 @@ def _replay_ring(state: State, options: StateOptions, release: Release, tensor: 
     if groups % tensor:
         raise stop(
             stage,
-            "state_not_divisible",
+            StateNotDivisible(size=groups, tensor_parallel=tensor),
             f"{groups} is not divisible by {tensor}",
             exception="AssertionError",
-            facts={"size": groups, "tensor_parallel": tensor, "state": state.kind.value},
         )
     heads = state.heads // tensor
     return (heads, length, state.head_dim), (heads, length), (groups // tensor, length, state.state_size)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from kvplan.engine.failures import Failure
 from kvplan.engine.values import Stage, StartupError
 
 
@@ -15,13 +14,6 @@ class StartupStops(Exception):  # noqa: N818  (it is an outcome, not a fault of 
         self.error = error
 
 
-def stop(
-    stage: Stage,
-    code: str,
-    message: str,
-    *,
-    exception: str = "ValueError",
-    facts: Mapping[str, object] | None = None,
-) -> StartupStops:
+def stop(stage: Stage, facts: Failure, message: str, *, exception: str = "ValueError") -> StartupStops:
     """The exception to raise where vLLM raises `exception` with a text like `message`."""
-    return StartupStops(StartupError(stage, exception, message, code, dict(facts or {})))
+    return StartupStops(StartupError(stage, exception, message, facts))

@@ -1,15 +1,22 @@
-"""What the engine room hands on: the emulated start-up of one launch, and why each value is what it is."""
+"""What the engine room hands on: the emulated start-up of one launch, and why each value is what it is.
+
+Reports tell most of these values field by field, so the order of the fields is that of the JSON contract.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import Failure
 from kvplan.engine.models.geometry import ModelGeometry, Role
 from kvplan.launch.values import Launch
 from kvplan.releases import Behaviour, Release
+
+FailureKind = TypeVar("FailureKind", bound=Failure)
 
 
 class Stage(StrEnum):
@@ -36,10 +43,13 @@ class StartupError:
     stage: Stage
     type: str
     message: str
-    code: str = ""
-    """A stable name for this failing check (`no_backend`, `pool_too_small`, `view_mismatch`, …), for the rules."""
-    facts: Mapping[str, object] = field(default_factory=dict)
-    """The values the check compared, for the rules' words."""
+    facts: Failure
+    """Which check failed and what it compared."""
+
+    @property
+    def code(self) -> str:
+        """A stable name for the failing check (`no_backend`, `pool_too_small`, `view_mismatch`, …)."""
+        return self.facts.code
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +71,18 @@ class Step:
     """The history entry behind it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Skip:
     """The skip list: its tokens, which layers each reached, and what vLLM did with it."""
 
     tokens: tuple[str, ...] = ()
     matched_layers: tuple[int, ...] = ()
     """Decoder layers that some token names and whose layer class looks at the list."""
+    unmatched_tokens: tuple[str, ...] = ()
     ignored_layers: tuple[int, ...] = ()
     """Decoder layers that some token names but whose layer class never looks at the list in this release."""
     canonicalised_layers: tuple[int, ...] = ()
     """Layers that were skipped and then got the packed dtype all the same."""
-    unmatched_tokens: tuple[str, ...] = ()
     matched_drafts: tuple[str, ...] = ()
     """Names of the draft's layers that some token reached."""
 
@@ -85,7 +95,6 @@ class LayerPlan:
     index: int
     role: Role
     rank: int
-    layer_class: str
     spec: str
     backend: str | None
     cache_dtype: str | None
@@ -101,15 +110,16 @@ class LayerPlan:
     sliding_window: int | None
     page_bytes: int
     unpadded_page_bytes: int
-    spec_block_size: int
-    """Block size and page bytes as the layer asked for them, before pages were unified."""
-    spec_page_bytes: int
     skipped: bool = False
     state_shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the tensors of a state, on one rank; empty for layers that cache tokens."""
     state_dtypes: tuple[str, ...] = ()
     states_per_request: int | None = None
     """States one request keeps; None for layers that cache tokens, and where the state of every block is kept."""
+    layer_class: str
+    spec_block_size: int
+    """Block size and page bytes as the layer asked for them, before pages were unified."""
+    spec_page_bytes: int
     covered: bool = True
     """Whether conformance records cover this architecture in this release."""
 
@@ -199,6 +209,8 @@ class Capacity:
     """What fits. None where start-up stopped before and nothing could be computed independently."""
 
     available_bytes: int | None
+    estimate: MemoryEstimate | None = None
+    """What the GPU can give; None where the operator gave the figure, or named no GPU."""
     bytes_per_block: int | None
     num_blocks: int | None
     tokens: int | None
@@ -222,8 +234,6 @@ class Capacity:
     kinds: tuple[KindShare, ...] = ()
     unused_bytes: int = 0
     """Bytes of a request's blocks that no layer uses: blocks are as wide as the widest group of layers needs."""
-    estimate: MemoryEstimate | None = None
-    """What the GPU can give; None where the operator gave the figure, or named no GPU."""
 
     @property
     def estimated(self) -> bool:
@@ -263,6 +273,9 @@ class Settings:
     max_model_len: int
     max_num_batched_tokens: int
     max_num_seqs: int
+    gpu_memory_utilization: float = 0.9
+    kv_cache_memory_bytes: int | None = None
+    num_gpu_blocks_override: int | None = None
     prefix_caching: bool
     async_scheduling: bool
     model_runner: str
@@ -274,9 +287,6 @@ class Settings:
     data_parallel: int = 1
     decode_context_parallel: int = 1
     prefill_context_parallel: int = 1
-    gpu_memory_utilization: float = 0.9
-    num_gpu_blocks_override: int | None = None
-    kv_cache_memory_bytes: int | None = None
     attention_backend: str | None = None
     quantization: str | None = None
     kv_cache_layout: str | None = None
@@ -322,3 +332,12 @@ class Plan:
     def ok(self) -> bool:
         """Whether start-up gets through."""
         return self.error is None
+
+    @property
+    def errors(self) -> tuple[StartupError, ...]:
+        """The error at which start-up stops and those that wait behind it."""
+        return (() if self.error is None else (self.error,)) + self.later_errors
+
+    def failures(self, kind: type[FailureKind]) -> Iterator[tuple[StartupError, FailureKind]]:
+        """The errors of one kind of failure, each with its facts, first failure first."""
+        return ((error, error.facts) for error in self.errors if isinstance(error.facts, kind))

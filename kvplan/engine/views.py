@@ -16,6 +16,7 @@ from kvplan.engine.backends.views import ViewError, view_shape
 from kvplan.engine.built import BuiltLayer
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.dtypes import ITEM_BYTES
+from kvplan.engine.failures import AssertionFails, NoCommonBlockSize, ViewMismatch, ViewRefused
 from kvplan.engine.grouping import CacheGroup
 from kvplan.engine.specs import AttentionSpec, LayerSpec, MambaSpec, MLAAttentionSpec, TQFullAttentionSpec
 from kvplan.engine.stop import stop
@@ -50,13 +51,10 @@ def kernel_block_size(group: CacheGroup, built: Mapping[str, BuiltLayer], releas
     listed = "; ".join(f"{name}: [{', '.join(map(str, sizes))}]" for name, sizes in kernels)
     raise stop(
         Stage.KERNEL_BLOCK_SIZE,
-        "no_common_block_size",
+        NoCommonBlockSize(
+            block_size=size, backends=tuple(dict.fromkeys(name for name, _ in kernels)), kernel_block_sizes=listed
+        ),
         f"No common block size for {size}." if not by_spec else f"No common block size for {size} ({listed}).",
-        facts={
-            "block_size": size,
-            "backends": tuple(dict.fromkeys(name for name, _ in kernels)),
-            "kernel_block_sizes": listed,
-        },
     )
 
 
@@ -77,15 +75,9 @@ def check_view(
         if spec.page_size_padded is not None and kernel_block != spec.block_size:
             raise stop(
                 Stage.KV_CACHE_VIEW,
-                "assertion",
+                AssertionFails(check="a padded page is split into kernel blocks", layer=name),
                 "Padded KV pages do not support kernel block splitting.",
                 exception="AssertionError",
-                facts={
-                    "check": "a padded page is split into kernel blocks",
-                    "layer": name,
-                    "block_size": spec.block_size,
-                    "kernel_block_size": kernel_block,
-                },
             )
         return
     try:
@@ -100,7 +92,7 @@ def check_view(
             cache_dtype=_view_dtype(layer, spec, config),
         )
     except ViewError as refused:
-        raise stop(Stage.KV_CACHE_VIEW, "view_refused", str(refused), facts={"layer": name}) from None
+        raise stop(Stage.KV_CACHE_VIEW, ViewRefused(layer=name), str(refused)) from None
     if shape is None or spec.page_size_padded is not None:
         return
     item = ITEM_BYTES[spec.dtype]
@@ -110,20 +102,16 @@ def check_view(
         tokens = num_blocks * spec.block_size
         raise stop(
             Stage.KV_CACHE_VIEW,
-            "view_mismatch",
+            ViewMismatch(
+                layer=name,
+                allocated_bytes_per_token=allocated * item / tokens,
+                viewed_bytes_per_token=viewed * item / tokens,
+                quant_mode=spec.quant_mode,
+                backend=layer.backend,
+                cache_dtype=layer.cache_dtype,
+            ),
             f"shape '[{', '.join(map(str, shape))}]' is invalid for input of size {allocated}",
             exception="RuntimeError",
-            facts={
-                "layer": name,
-                "shape": shape,
-                "input_elements": allocated,
-                "view_elements": viewed,
-                "allocated_bytes_per_token": allocated * item / tokens,
-                "viewed_bytes_per_token": viewed * item / tokens,
-                "quant_mode": spec.quant_mode,
-                "backend": layer.backend,
-                "cache_dtype": layer.cache_dtype,
-            },
         )
 
 

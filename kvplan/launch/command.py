@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import NoReturn
 
 from kvplan.errors import InputError
-from kvplan.launch.environment import split_assignment
+from kvplan.launch import prefixes
 from kvplan.launch.parser import Entry
 from kvplan.launch.tokens import Token
 
@@ -17,8 +18,8 @@ EXPECTED = (
     "`python -m vllm.entrypoints.openai.api_server --model MODEL [options]`"
 )
 
-_PREFIXES = frozenset({"exec", "nohup", "time", "command"})
-_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
+PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
+"""Names of the program that runs modules."""
 _MODULES = {
     "vllm.entrypoints.openai.api_server": Entry.MODULE,
     "vllm.entrypoints.cli.main": Entry.SERVE,
@@ -37,8 +38,8 @@ class Command:
 
 def split_command(tokens: Sequence[Token]) -> Command:
     """Take a literal command apart; raises InputError where it does not start vLLM's server."""
-    words = list(tokens)
-    environment = _take_prefix(words)
+    words, assigned = prefixes.strip(tokens, unread=_refuse)
+    environment = {name: word.text.partition("=")[2] for name, word in assigned.items()}
     if not words:
         raise InputError(f"there is no command; {EXPECTED}")
     program = PurePosixPath(words[0].text).name
@@ -46,43 +47,13 @@ def split_command(tokens: Sequence[Token]) -> Command:
         return Command(environment, Entry.SERVE, tuple(words[1:]))
     if program == "vllm":
         return _after_vllm(environment, words[1:])
-    if _PYTHON.fullmatch(program):
+    if PYTHON.fullmatch(program):
         return _after_python(environment, words[1:])
     raise InputError(f"{words[0].text[:80]!r} does not start vLLM's server; {EXPECTED}")
 
 
-def _take_prefix(words: list[Token]) -> dict[str, str]:
-    """Remove assignments, `env` and `exec` from the front of `words`."""
-    environment: dict[str, str] = {}
-    while words:
-        text = words[0].text
-        pair = split_assignment(text)
-        if pair is not None:
-            environment[pair[0]] = pair[1]
-            del words[0]
-        elif text in _PREFIXES:
-            del words[0]
-        elif PurePosixPath(text).name == "env":
-            del words[0]
-            _take_env_options(words, environment)
-        else:
-            break
-    return environment
-
-
-def _take_env_options(words: list[Token], environment: dict[str, str]) -> None:
-    while words and words[0].text.startswith("-"):
-        flag = words.pop(0).text
-        if flag in ("-i", "-", "--ignore-environment"):
-            environment.clear()
-        elif flag in ("-u", "--unset") and words:
-            environment.pop(words.pop(0).text, None)
-        elif flag.startswith("--unset="):
-            environment.pop(flag.partition("=")[2], None)
-        elif flag == "--":
-            return
-        else:
-            raise InputError(f"env {flag[:80]}: kvplan does not read this option of env; {EXPECTED}")
+def _refuse(option: str) -> NoReturn:
+    raise InputError(f"env {option[:80]}: kvplan does not read this option of env; {EXPECTED}")
 
 
 def _after_vllm(environment: dict[str, str], words: list[Token]) -> Command:

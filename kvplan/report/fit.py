@@ -5,7 +5,8 @@ from __future__ import annotations
 from kvplan.engine.values import Capacity, KindShare, Plan
 from kvplan.report.page import GAP, Page
 from kvplan.report.textbook import textbook
-from kvplan.report.words import number, size
+from kvplan.report.words import size
+from kvplan.words import number
 
 _WORDS = {
     "FullAttentionSpec": "full attention",
@@ -42,7 +43,7 @@ def fit(page: Page, plan: Plan, capacity: Capacity) -> None:
     book = textbook(plan)
     if book is not None:
         at = size(round(book.bytes_per_token * capacity.max_model_len))
-        told = f"{number(book.bytes_per_token)} B/token = {book.formula}, every layer keeping every token"
+        told = f"{number(book.bytes_per_token, 2)} B/token = {book.formula}, every layer keeping every token"
         pairs.append(("textbook", f"{told}; {at} at {length}"))
     at_once = [
         f"{fitting.concurrency:.2f}x {number(fitting.tokens)} tokens"

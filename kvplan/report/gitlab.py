@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from typing import Any
 
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
+from kvplan.report.fieldwise import JsonObject
 from kvplan.report.outcomes import Lost, Reported, Told
 from kvplan.report.places import relative
 from kvplan.rules import get
 
 _SEVERITIES = {"error": "critical", "warning": "major", "note": "info"}
-
-JsonObject = dict[str, Any]
 
 
 def render(report: Reported, _canvas: Canvas | None = None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kvplan.engine.values import Plan, StartupError
 from kvplan.report.values import Report
-from kvplan.report.words import counted, listed
 from kvplan.rules.values import Severity
+from kvplan.words import counted, listed
 
 
 def outcome(report: Report) -> str:

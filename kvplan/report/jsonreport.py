@@ -9,32 +9,42 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engine.values import (
-    BackendChoice,
-    Capacity,
-    Group,
-    KindShare,
-    LayerPlan,
-    MemoryEstimate,
-    Plan,
-    SharedLayer,
-    StartupError,
-    Step,
-)
-from kvplan.launch.values import Launch, Location
+from kvplan.engine.values import BackendChoice, BlockSizeStep, Capacity, LayerPlan, Plan, StartupError, Step
+from kvplan.launch.values import Launch
 from kvplan.releases import Behaviour
 from kvplan.report.canvas import Canvas
+from kvplan.report.fieldwise import JsonObject, plain, told
 from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
 from kvplan.rules.suppression import Suppressed
-from kvplan.rules.values import Finding
 
 SCHEMA_ID = "kvplan/1"
 
 _SECRET_MARKS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 
-JsonObject = dict[str, Any]
+_SETTINGS_TOLD_ELSEWHERE = frozenset(
+    {
+        "model_dtype",
+        "requested_cache_dtype",
+        "cache_dtype_after_load",
+        "skip_tokens",
+        "block_size",
+        "tensor_parallel",
+        "pipeline_parallel",
+        "data_parallel",
+        "decode_context_parallel",
+        "prefill_context_parallel",
+        "state_mode",
+        "state_block_size",
+        "speculative_method",
+        "num_speculative_tokens",
+        "draft_model",
+        "draft_architecture",
+        "draft_cache_dtype",
+    }
+)
+_OF_A_STATE = frozenset({"state_shapes", "state_dtypes", "states_per_request"})
 
 
 def render(report: Report, _canvas: Canvas | None = None) -> str:
@@ -45,7 +55,7 @@ def render(report: Report, _canvas: Canvas | None = None) -> str:
 def to_dict(report: Report) -> JsonObject:
     """The report as JSON values, in the order of the contract."""
     plan = report.plan
-    told: JsonObject = {
+    found: JsonObject = {
         "schema": SCHEMA_ID,
         "engine": {
             "name": "vllm",
@@ -59,14 +69,11 @@ def to_dict(report: Report) -> JsonObject:
         "launch": _launch(plan.launch),
         "settings": _settings(plan),
         "cache": _cache(plan),
-        "block_size_steps": [
-            {"block_size": step.block_size, "cause": step.cause, "text": step.text, **_behind(step.behaviour)}
-            for step in plan.block_size_steps
-        ],
+        "block_size_steps": [_step(step) for step in plan.block_size_steps],
         "backends": [_backend(choice) for choice in plan.backends],
         "layers": [_layer(layer) for layer in plan.layers],
-        "shared_layers": [_shared(layer) for layer in plan.shared],
-        "groups": [_group(group) for group in plan.groups],
+        "shared_layers": [told(layer) for layer in plan.shared],
+        "groups": [told(group) for group in plan.groups],
         "capacity": None if plan.capacity is None else _capacity(plan, plan.capacity),
         "startup": {
             "outcome": "ok" if plan.error is None else "error",
@@ -74,15 +81,15 @@ def to_dict(report: Report) -> JsonObject:
             "error": None if plan.error is None else _error(plan.error),
             "later_errors": [_error(error) for error in plan.later_errors],
         },
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [told(finding) for finding in report.findings],
         "suppressed": [_suppressed(one) for one in report.suppressed],
         "suppressed_count": len(report.suppressed),
         "verdict": str(report.verdict),
         "exact": plan.exact,
     }
     if report.detail is Detail.WHY:
-        told["trace"] = [_step(step) for step in selected_steps(report)]
-    return told
+        found["trace"] = [_step(step) for step in selected_steps(report)]
+    return found
 
 
 def _model(plan: Plan) -> JsonObject:
@@ -163,37 +170,22 @@ def _settings(plan: Plan) -> JsonObject | None:
     settings = plan.settings
     if settings is None:
         return None
-    return {
-        "cache_dtype": settings.cache_dtype,
-        "user_block_size": settings.user_block_size,
-        "max_model_len": settings.max_model_len,
-        "max_num_batched_tokens": settings.max_num_batched_tokens,
-        "max_num_seqs": settings.max_num_seqs,
-        "gpu_memory_utilization": settings.gpu_memory_utilization,
-        "kv_cache_memory_bytes": settings.kv_cache_memory_bytes,
-        "num_gpu_blocks_override": settings.num_gpu_blocks_override,
-        "prefix_caching": settings.prefix_caching,
-        "async_scheduling": settings.async_scheduling,
-        "model_runner": settings.model_runner,
-        "max_concurrent_batches": settings.max_concurrent_batches,
-        "hybrid_manager_disabled": settings.hybrid_manager_disabled,
-        "sliding_window": settings.sliding_window,
-        "attention_backend": settings.attention_backend,
-        "quantization": settings.quantization,
-        "kv_cache_layout": settings.kv_cache_layout,
-        "states": None
-        if settings.state_mode is None
-        else {"mode": settings.state_mode, "block_size": settings.state_block_size},
-        "speculation": None
-        if settings.speculative_method is None
-        else {
+    states = speculation = None
+    if settings.state_mode is not None:
+        states = {"mode": settings.state_mode, "block_size": settings.state_block_size}
+    if settings.speculative_method is not None:
+        speculation = {
             "method": settings.speculative_method,
             "num_speculative_tokens": settings.num_speculative_tokens,
             "draft_model": settings.draft_model,
             "draft_architecture": settings.draft_architecture,
             "draft_cache_dtype": settings.draft_cache_dtype,
-        },
-    }
+        }
+    return told(
+        settings,
+        without=_SETTINGS_TOLD_ELSEWHERE,
+        after={"kv_cache_layout": {"states": states, "speculation": speculation}},
+    )
 
 
 def _cache(plan: Plan) -> JsonObject:
@@ -204,162 +196,52 @@ def _cache(plan: Plan) -> JsonObject:
         "resolved_dtype": None if settings is None else settings.cache_dtype_after_load,
         "model_dtype": None if settings is None else settings.model_dtype,
         "block_size": None if settings is None else settings.block_size,
-        "skip": {
-            "tokens": list(skip.tokens),
-            "matched_layers": list(skip.matched_layers),
-            "unmatched_tokens": list(skip.unmatched_tokens),
-            "ignored_layers": list(skip.ignored_layers),
-            "canonicalised_layers": list(skip.canonicalised_layers),
-            "matched_drafts": list(skip.matched_drafts),
-        },
+        "skip": told(skip),
     }
 
 
 def _backend(choice: BackendChoice) -> JsonObject:
-    return {
-        "backend": choice.backend,
-        "layers": list(choice.layers),
-        "cache_dtype": choice.cache_dtype,
-        "rejected": [{"backend": name, "reasons": list(reasons)} for name, reasons in choice.rejected],
-        "precluded_by_block_size": list(choice.precluded_by_block_size),
-        "dtypes_with_backend": list(choice.dtypes_with_backend),
-        "draft": choice.draft,
-    }
+    rejected = [{"backend": name, "reasons": list(reasons)} for name, reasons in choice.rejected]
+    return told(choice, without=frozenset({"rejected"}), after={"cache_dtype": {"rejected": rejected}})
 
 
 def _layer(layer: LayerPlan) -> JsonObject:
-    return {
-        "name": layer.name,
-        "index": layer.index,
-        "role": str(layer.role),
-        "rank": layer.rank,
-        "spec": layer.spec,
-        "backend": layer.backend,
-        "cache_dtype": layer.cache_dtype,
-        "storage_dtype": layer.storage_dtype,
-        "quant_mode": layer.quant_mode,
-        "block_size": layer.block_size,
-        "num_kv_heads": layer.num_kv_heads,
-        "head_size": layer.head_size,
-        "head_size_v": layer.head_size_v,
-        "sliding_window": layer.sliding_window,
-        "page_bytes": layer.page_bytes,
-        "unpadded_page_bytes": layer.unpadded_page_bytes,
-        "bytes_per_token": layer.bytes_per_token,
-        "skipped": layer.skipped,
-        "state": _state(layer),
-        "layer_class": layer.layer_class,
-        "spec_block_size": layer.spec_block_size,
-        "spec_page_bytes": layer.spec_page_bytes,
-        "covered": layer.covered,
-    }
-
-
-def _state(layer: LayerPlan) -> JsonObject | None:
-    if not layer.state_shapes:
-        return None
-    return {
-        "shapes": [list(shape) for shape in layer.state_shapes],
-        "dtypes": list(layer.state_dtypes),
-        "per_request": layer.states_per_request,
-    }
-
-
-def _shared(layer: SharedLayer) -> JsonObject:
-    return {"name": layer.name, "index": layer.index, "shares_cache_of": layer.shares_cache_of}
-
-
-def _group(group: Group) -> JsonObject:
-    return {
-        "layers": list(group.layers),
-        "spec": group.spec,
-        "block_size": group.block_size,
-        "page_bytes": group.page_bytes,
-        "kernel_block_size": group.kernel_block_size,
-    }
+    state = None
+    if layer.state_shapes:
+        state = {
+            "shapes": plain(layer.state_shapes),
+            "dtypes": list(layer.state_dtypes),
+            "per_request": layer.states_per_request,
+        }
+    return told(
+        layer,
+        without=_OF_A_STATE,
+        after={"unpadded_page_bytes": {"bytes_per_token": layer.bytes_per_token}, "skipped": {"state": state}},
+    )
 
 
 def _capacity(plan: Plan, capacity: Capacity) -> JsonObject:
     book = textbook(plan)
-    return {
-        "available_bytes": capacity.available_bytes,
-        "estimated": capacity.estimated,
-        "estimate": None if capacity.estimate is None else _estimate(capacity.estimate),
-        "bytes_per_block": capacity.bytes_per_block,
-        "num_blocks": capacity.num_blocks,
-        "tokens": capacity.tokens,
-        "max_concurrency": capacity.max_concurrency,
-        "max_model_len": capacity.max_model_len,
-        "longest_request_tokens": capacity.longest_request_tokens,
-        "needed_bytes": capacity.needed_bytes,
-        "fixed_bytes": capacity.fixed_bytes,
-        "bytes_per_token": capacity.bytes_per_token,
-        "log_lines": list(capacity.log_lines),
-        "lengths": [
-            {"tokens": fit.tokens, "request_bytes": fit.request_bytes, "concurrency": fit.concurrency}
-            for fit in capacity.lengths
-        ],
-        "kinds": [_kind(kind) for kind in capacity.kinds],
-        "unused_bytes": capacity.unused_bytes,
-        "textbook": None if book is None else {"bytes_per_token": book.bytes_per_token, "formula": book.formula},
-    }
-
-
-def _estimate(estimate: MemoryEstimate) -> JsonObject:
-    return {
-        "gpu_bytes": estimate.gpu_bytes,
-        "budget_bytes": estimate.budget_bytes,
-        "weight_bytes": estimate.weight_bytes,
-    }
-
-
-def _kind(kind: KindShare) -> JsonObject:
-    return {
-        "spec": kind.spec,
-        "indexer": kind.indexer,
-        "sliding_window": kind.sliding_window,
-        "layers": kind.layers,
-        "request_bytes": kind.request_bytes,
-        "fixed_bytes": kind.fixed_bytes,
-        "bytes_per_token": kind.bytes_per_token,
-    }
+    return told(
+        capacity,
+        without=frozenset({"curve"}),
+        after={
+            "available_bytes": {"estimated": capacity.estimated},
+            "unused_bytes": {"textbook": None if book is None else told(book)},
+        },
+    )
 
 
 def _error(error: StartupError) -> JsonObject:
-    return {"stage": str(error.stage), "type": error.type, "message": error.message, "code": error.code}
-
-
-def _finding(finding: Finding) -> JsonObject:
-    return {
-        "rule": finding.rule,
-        "severity": str(finding.severity),
-        "message": finding.message,
-        "layers": list(finding.layers),
-        "options": list(finding.options),
-        "location": None if finding.location is None else _location(finding.location),
-        "fix": finding.fix,
-        "references": list(finding.references),
-    }
+    return told(error, without=frozenset({"facts"}), after={"message": {"code": error.code}})
 
 
 def _suppressed(one: Suppressed) -> JsonObject:
-    return {**_finding(one.finding), "reason": one.reason, "by": one.by, "where": one.where}
+    return {**told(one.finding), **told(one, without=frozenset({"finding"}))}
 
 
-def _location(location: Location) -> JsonObject:
-    return {"file": location.file, "line": location.line, "column": location.column}
-
-
-def _step(step: Step) -> JsonObject:
-    return {
-        "stage": str(step.stage),
-        "value": step.value,
-        "result": step.result,
-        "cause": step.cause,
-        "layers": list(step.layers),
-        "option": step.option,
-        **_behind(step.behaviour),
-    }
+def _step(step: Step | BlockSizeStep) -> JsonObject:
+    return {**told(step, without=frozenset({"behaviour"})), **_behind(step.behaviour)}
 
 
 def _behind(behaviour: Behaviour | None) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from kvplan.engine.values import Plan
 from kvplan.report.page import Page
 from kvplan.report.runs import Run, fold
-from kvplan.report.words import counted, layer_list, layers_named, number
+from kvplan.report.words import layer_list, layers_named
+from kvplan.words import counted, number
 
 _RIGHT = frozenset({"KV heads", "block", "page B", "B/token"})
 _DISPENSABLE = ("KV heads", "spec", "B/token", "backend", "quant mode")
@@ -52,7 +53,7 @@ def cells(runs: Sequence[Run]) -> dict[str, list[str]]:
         "KV heads": [run.heads for run in runs],
         "block": [str(run.like.block_size) for run in runs],
         "page B": [number(run.like.page_bytes) for run in runs],
-        "B/token": [number(run.like.bytes_per_token) if run.like.bytes_per_token else "" for run in runs],
+        "B/token": [number(run.like.bytes_per_token, 2) if run.like.bytes_per_token else "" for run in runs],
         "": [", ".join(run.notes) for run in runs],
     }
     return {heading: column for heading, column in columns.items() if any(column)}

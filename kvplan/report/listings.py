@@ -10,12 +10,13 @@ from kvplan.releases import KNOWN, Behaviour, Release
 from kvplan.report.canvas import PIPED_WIDTH, Canvas
 from kvplan.report.page import GAP, Page
 from kvplan.report.places import relative
-from kvplan.report.words import counted, lifetime, span
+from kvplan.report.words import lifetime, span
+from kvplan.words import counted
 
 if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Own
     from kvplan.checkpoint.catalog import Entry
-    from kvplan.engine.models.overview import Overview
+    from kvplan.engine.facade import Overview
     from kvplan.rules.rule import Rule
 
 

@@ -13,8 +13,9 @@ from kvplan.report.places import relative
 from kvplan.report.runs import fold
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.values import Detail, Report
-from kvplan.report.words import counted, layer_list, number, shortened, size
+from kvplan.report.words import layer_list, shortened, size
 from kvplan.rules import get
+from kvplan.words import counted, number
 
 _QUOTED = 400
 """Characters of vLLM's own error; `plan` quotes all."""

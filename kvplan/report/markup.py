@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from kvplan.report.words import counted, printable
+from kvplan.report.words import printable
+from kvplan.words import counted
 
 LONGEST = 60_000
 """Characters; GitHub takes 65,536 in a comment."""

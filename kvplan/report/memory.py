@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.engine.values import Capacity, Plan
-from kvplan.report.words import number, size
+from kvplan.report.words import size
+from kvplan.words import number
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class MemoryPart:
     """A part of some memory: `count` in bytes, and what it is."""
 
     count: int
@@ -18,7 +19,7 @@ class Part:
     """How it is drawn: `cache`, `need`, `used` or `free`."""
 
 
-def gpu_parts(plan: Plan) -> tuple[Part, ...]:
+def gpu_parts(plan: Plan) -> tuple[MemoryPart, ...]:
     """The memory of one GPU: the cache, the rest of what vLLM may use, and what it may not.
 
     Empty where the GPU's memory or the cache's is not known, or where the cache is said to be larger than both allow.
@@ -32,23 +33,25 @@ def gpu_parts(plan: Plan) -> tuple[Part, ...]:
         return ()
     left = memory - int(memory * share)
     return (
-        Part(
+        MemoryPart(
             capacity.available_bytes,
             f"KV cache{', at most' if capacity.estimated else ''}: {size(capacity.available_bytes)}",
             "cache",
         ),
-        Part(rest, f"{'weights' if capacity.estimated else 'weights, activations and graphs'}: {size(rest)}", "used"),
-        Part(left, f"beyond --gpu-memory-utilization {share:g}: {size(left)}", "free"),
+        MemoryPart(
+            rest, f"{'weights' if capacity.estimated else 'weights, activations and graphs'}: {size(rest)}", "used"
+        ),
+        MemoryPart(left, f"beyond --gpu-memory-utilization {share:g}: {size(left)}", "free"),
     )
 
 
-def cache_parts(capacity: Capacity) -> tuple[Part, ...]:
+def cache_parts(capacity: Capacity) -> tuple[MemoryPart, ...]:
     """The cache: what one request of the greatest length needs of it. Empty where it does not fit or is not known."""
     have, need = capacity.available_bytes, capacity.needed_bytes
     if have is None or need is None or need > have:
         return ()
     length = number(capacity.max_model_len)
     return (
-        Part(need, f"one request of {length} tokens: {size(need)}", "need"),
-        Part(have - need, f"left for others: {size(have - need)}", "cache"),
+        MemoryPart(need, f"one request of {length} tokens: {size(need)}", "need"),
+        MemoryPart(have - need, f"left for others: {size(have - need)}", "cache"),
     )

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from kvplan.launch.values import Location
-from kvplan.report import scanvalues
 from kvplan.report.places import is_file, relative
-from kvplan.report.scanvalues import ScanReport
+from kvplan.report.scanvalues import NotFollowed, ScanReport
 from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.values import Report
-from kvplan.report.words import counted, layer_list, listed
+from kvplan.report.words import layer_list
 from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, listed
 
 Reported = Report | ScanReport | SweepReport
 """What formats tell."""
@@ -151,7 +151,7 @@ def all_lost(report: Reported) -> tuple[Lost, ...]:
     return tuple(map(_not_followed, report.lost))
 
 
-def _not_followed(one: scanvalues.Lost) -> Lost:
+def _not_followed(one: NotFollowed) -> Lost:
     file, place, reason = one.unreadable.file, one.unreadable.location, one.unreadable.reason
     return Lost(
         relative(file) + ("" if place is None else f":{place.line}"),

@@ -14,7 +14,7 @@ from kvplan.report.words import printable
 GAP = 2
 """Columns between table columns, and the indent of everything under a heading."""
 
-Part = str | tuple[str, str]
+Piece = str | tuple[str, str]
 """A piece of a paragraph: text, or text with the name of its style (`bold`, or one of `canvas.STYLES`)."""
 
 
@@ -30,7 +30,7 @@ class Page:
         """Columns of the sheet."""
         return self._console.width
 
-    def line(self, *parts: Part, indent: int = 0, hanging: int = 0) -> None:
+    def line(self, *parts: Piece, indent: int = 0, hanging: int = 0) -> None:
         """One paragraph of parts, with blanks between them; lines after the first are indented by `hanging` more."""
         words = Text(" ").join(text for text in map(_styled, parts) if text)
         lines = words.wrap(self._console, self.width - indent - hanging) if words else ()
@@ -103,7 +103,7 @@ class Page:
         return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
 
 
-def _styled(part: Part) -> Text:
+def _styled(part: Piece) -> Text:
     """A part with its blanks and control characters made harmless."""
     text, style = (part, "") if isinstance(part, str) else part
     return Text(" ".join(printable(word) for word in text.split()), style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role
 from kvplan.engine.values import LayerPlan
 from kvplan.report.words import layer_list
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from kvplan import __version__
 from kvplan.launch.values import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
+from kvplan.report.fieldwise import JsonObject
 from kvplan.report.outcomes import Lost, Reported, Told
 from kvplan.report.places import uri
 from kvplan.rules import Rule, get
@@ -24,8 +24,6 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _UNREADABLE = "unreadable"
 _LIMIT = 1024
 """Characters of a description that GitHub takes."""
-
-JsonObject = dict[str, Any]
 
 
 def render(report: Reported, _canvas: Canvas | None = None) -> str:

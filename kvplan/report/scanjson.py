@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
-from typing import Any
 
-from kvplan.launch.values import Location
 from kvplan.report import jsonreport
 from kvplan.report.canvas import Canvas
-from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
+from kvplan.report.fieldwise import JsonObject, told
+from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.rules.limits import kv912_launch_not_followed
 
 SCHEMA_ID = "kvplan-scan/1"
-
-JsonObject = dict[str, Any]
 
 
 def render(report: ScanReport, _canvas: Canvas | None = None) -> str:
@@ -30,7 +26,7 @@ def to_dict(report: ScanReport) -> JsonObject:
         "launches": [launch_dict(launch) for launch in report.launches],
         "unreadable": [lost_dict(lost) for lost in report.unreadable],
         "suppressed_unreadable": [suppressed_dict(lost) for lost in report.lost if lost.suppressed],
-        "stale": [asdict(one) for one in report.stale],
+        "stale": [told(one) for one in report.stale],
         "files": report.files,
         "suppressed_count": report.suppressed,
         "verdict": str(report.verdict),
@@ -45,7 +41,7 @@ def _lines(report: ScanReport) -> Iterator[str]:
     yield '],\n "suppressed_unreadable": ['
     yield ",".join(f"\n  {_text(suppressed_dict(lost))}" for lost in report.lost if lost.suppressed)
     yield '],\n "stale": ['
-    yield ",".join(f"\n  {_text(asdict(one))}" for one in report.stale)
+    yield ",".join(f"\n  {_text(told(one))}" for one in report.stale)
     yield f'],\n "files": {report.files},\n "suppressed_count": {report.suppressed},\n'
     yield f' "verdict": "{report.verdict}"}}\n'
 
@@ -58,14 +54,14 @@ def launch_dict(launch: ScannedLaunch) -> JsonObject:
     """The launch's `kvplan/1` object, with `found`: where it stands and in what."""
     found = launch.found
     around = found.around
-    told = jsonreport.to_dict(launch.report)
-    for name, option in told["launch"]["options"].items():
+    launched = jsonreport.to_dict(launch.report)
+    for name, option in launched["launch"]["options"].items():
         place = launch.report.plan.launch.settings[name].location
-        option["location"] = None if place is None else _location(place)
+        option["location"] = None if place is None else told(place)
     return {
-        **told,
+        **launched,
         "found": {
-            "location": _location(found.location),
+            "location": told(found.location),
             "kind": around.kind,
             "name": around.name,
             "role": around.role,
@@ -78,24 +74,20 @@ def launch_dict(launch: ScannedLaunch) -> JsonObject:
     }
 
 
-def lost_dict(lost: Lost) -> JsonObject:
+def lost_dict(lost: NotFollowed) -> JsonObject:
     """What could not be followed, and why."""
     place = lost.unreadable.location
     return {
         "file": lost.unreadable.file,
-        "location": None if place is None else _location(place),
+        "location": None if place is None else told(place),
         "reason": lost.unreadable.reason,
         "rule": kv912_launch_not_followed.CODE,
         "severity": str(lost.severity),
     }
 
 
-def suppressed_dict(lost: Lost) -> JsonObject:
+def suppressed_dict(lost: NotFollowed) -> JsonObject:
     """The same of something that was let be, and why it was."""
     gone = lost.suppressed
-    why = None if gone is None else {"reason": gone.reason, "by": gone.by, "where": gone.where}
+    why = None if gone is None else told(gone, without=frozenset({"finding"}))
     return {**lost_dict(lost), "suppressed": why}
-
-
-def _location(place: Location) -> JsonObject:
-    return {"file": place.file, "line": place.line, "column": place.column}

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
-from kvplan.report.scanvalues import Lost, ScannedLaunch, ScanReport
+from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.report.text import finding_block, head
-from kvplan.report.words import counted, listed
 from kvplan.rules.limits import kv912_launch_not_followed
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, listed
 
 
 def render(report: ScanReport, canvas: Canvas) -> str:
@@ -72,7 +72,7 @@ def _without_own_place(finding: Finding, launch: ScannedLaunch) -> Finding:
     return replace(finding, location=None) if finding.location == launch.found.location else finding
 
 
-def _lost(page: Page, lost: Lost) -> None:
+def _lost(page: Page, lost: NotFollowed) -> None:
     place = lost.unreadable.location
     where = lost.unreadable.file if place is None else f"{place.file}:{place.line}:{place.column}"
     page.line(("unreadable:", str(lost.severity)), f"{where}: {lost.unreadable.reason}", hanging=GAP)

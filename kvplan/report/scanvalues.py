@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.values import Location
-from kvplan.report.values import Report, Verdict
+from kvplan.report.values import Report, Verdict, worst
 from kvplan.rules.limits.kv912_launch_not_followed import CODE
 from kvplan.rules.suppression import Origin, Stale, Suppressed
 from kvplan.rules.values import Finding, Severity
-
-_ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class ScannedLaunch:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class NotFollowed:
     """A launch or file that could not be followed, as a finding that may be let be."""
 
     unreadable: Unreadable
@@ -69,7 +67,7 @@ class ScanReport:
     """Everything that a scan found, in the order of the files."""
 
     launches: tuple[ScannedLaunch, ...]
-    lost: tuple[Lost, ...]
+    lost: tuple[NotFollowed, ...]
     """What could not be followed, that which was let be included."""
     files: int
     """Files that were looked through."""
@@ -77,7 +75,7 @@ class ScanReport:
     """What is to suppress findings and does not."""
 
     @property
-    def unreadable(self) -> tuple[Lost, ...]:
+    def unreadable(self) -> tuple[NotFollowed, ...]:
         """What could not be followed, and counts."""
         return tuple(one for one in self.lost if one.suppressed is None)
 
@@ -86,7 +84,7 @@ class ScanReport:
         """The worst verdict; what could not be followed is a warning, unless the operator says otherwise."""
         verdicts = [launch.report.verdict for launch in self.launches]
         verdicts += [Verdict(one.severity.value) for one in self.unreadable]
-        return max(verdicts, key=_ORDER.index, default=Verdict.OK)
+        return worst(verdicts)
 
     def count(self, severity: Severity) -> int:
         """The findings of one severity over all launches."""

@@ -8,7 +8,8 @@ from kvplan.engine.values import Capacity, Group, Plan
 from kvplan.report.fit import fit
 from kvplan.report.page import GAP, Page
 from kvplan.report.runs import fold
-from kvplan.report.words import counted, layer_list, layers_named, listed, number, size
+from kvplan.report.words import layer_list, layers_named, size
+from kvplan.words import counted, listed, number
 
 _STATE_MODES = {
     "none": "one a request (mode none)",

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from kvplan.engine.values import Plan
 from kvplan.report.canvas import Canvas
-from kvplan.report.sweepvalues import Cause, Change, Row, Step, SweepReport
+from kvplan.report.fieldwise import JsonObject, told
+from kvplan.report.sweepvalues import Change, Combination, Comparison, SweepReport
 
 SCHEMA_ID = "kvplan-sweep/1"
-
-JsonObject = dict[str, Any]
 
 
 def render(report: SweepReport, _canvas: Canvas | None = None) -> str:
@@ -31,7 +29,7 @@ def to_dict(report: SweepReport) -> JsonObject:
     }
 
 
-def _row(row: Row) -> JsonObject:
+def _row(row: Combination) -> JsonObject:
     plan = None if row.report is None else row.report.plan
     return {
         "options": dict(row.options),
@@ -51,7 +49,7 @@ def _available(plan: Plan) -> int | None:
     return plan.launch.available_kv_memory if plan.capacity is None else plan.capacity.available_bytes
 
 
-def _step(step: Step) -> JsonObject:
+def _step(step: Comparison) -> JsonObject:
     return {
         "before": step.before,
         "after": step.after,
@@ -79,14 +77,4 @@ def _causes(report: SweepReport) -> JsonObject:
         for change in step.changes
         for cause in change.explanation.causes
     }
-    return {name: _cause(cause) for name, cause in found.items()}
-
-
-def _cause(cause: Cause) -> JsonObject:
-    return {
-        "summary": cause.summary,
-        "since": cause.since,
-        "until": cause.until,
-        "reference": cause.reference,
-        "where": cause.where,
-    }
+    return {name: told(cause, without=frozenset({"name"})) for name, cause in found.items()}

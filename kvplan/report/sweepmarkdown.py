@@ -10,8 +10,8 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.markup import escaped, fitting, link, tables
 from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.sweepwords import Alike, Alteration, Clause
-from kvplan.report.words import counted
 from kvplan.rules import get
+from kvplan.words import counted
 
 _FEW = 60
 """Rows that may stand before findings and changes; more would push these out of a comment of limited length."""

@@ -10,8 +10,8 @@ from kvplan.report.canvas import Canvas
 from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, prose, table, text
 from kvplan.report.sweepvalues import SweepReport
 from kvplan.report.sweepwords import Alike, Alteration, Clause
-from kvplan.report.words import counted
 from kvplan.rules import get
+from kvplan.words import counted
 
 
 def render(report: SweepReport, _canvas: Canvas | None = None) -> str:

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from kvplan.report import sweepwords as words
 from kvplan.report.canvas import Canvas
 from kvplan.report.page import GAP, Page
-from kvplan.report.sweepvalues import Step, SweepReport
+from kvplan.report.sweepvalues import Comparison, SweepReport
 from kvplan.report.sweepwords import Alteration
-from kvplan.report.words import counted
 from kvplan.rules.values import Severity
+from kvplan.words import counted
 
 _DISPENSABLE = ("block", "page B", "cache dtype", "longest", "tokens", "stops at")
 """What a narrow terminal goes without, first to last."""
@@ -81,7 +81,7 @@ def _findings(page: Page, report: SweepReport) -> None:
         page.line(f"More about a finding: kvplan explain {found[0].finding.rule}")
 
 
-def _steps(page: Page, report: SweepReport, steps: Sequence[Step]) -> None:
+def _steps(page: Page, report: SweepReport, steps: Sequence[Comparison]) -> None:
     """Every step with changes; the others in one line."""
     page.heading("What changes")
     if not steps:

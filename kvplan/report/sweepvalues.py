@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from kvplan.engine.values import Plan
-from kvplan.report.values import Report, Verdict
+from kvplan.report.values import Report, Verdict, worst
 from kvplan.rules.values import Severity
 
 Value = str | int | float | tuple[str, ...] | tuple[int, ...] | None
 """A value of a row, such that equal ones mean the same."""
-
-_ORDER = (Verdict.OK, Verdict.NOTE, Verdict.WARNING, Verdict.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Combination:
     """One combination: the value of each axis, and what comes of it.
 
     `problem` says why kvplan cannot use this combination; there is no report then.
@@ -95,7 +93,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Comparison:
     """From one row to the next that differs from it in one option only. Rows by their positions."""
 
     before: int
@@ -111,11 +109,11 @@ class SweepReport:
     """A sweep, ready to be told. `steps` is None where no differences were asked for."""
 
     axes: tuple[Axis, ...]
-    rows: tuple[Row, ...]
-    steps: tuple[Step, ...] | None = None
+    rows: tuple[Combination, ...]
+    steps: tuple[Comparison, ...] | None = None
 
     @property
-    def usable(self) -> tuple[tuple[Row, Report], ...]:
+    def usable(self) -> tuple[tuple[Combination, Report], ...]:
         """The rows that something comes of, with their reports."""
         return tuple((row, row.report) for row in self.rows if row.report is not None)
 
@@ -123,7 +121,7 @@ class SweepReport:
     def verdict(self) -> Verdict:
         """The worst verdict; a combination that cannot be used is an error."""
         verdicts = [Verdict.ERROR if row.report is None else row.report.verdict for row in self.rows]
-        return max(verdicts, key=_ORDER.index, default=Verdict.OK)
+        return worst(verdicts)
 
 
 def outcome(plan: Plan) -> str:

@@ -7,10 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kvplan.engine.values import Plan
-from kvplan.report.sweepvalues import Axis, Cause, Change, Explained, Explanation, Row, Step, SweepReport, Value
+from kvplan.report.sweepvalues import (
+    Axis,
+    Cause,
+    Change,
+    Combination,
+    Comparison,
+    Explained,
+    Explanation,
+    SweepReport,
+    Value,
+)
 from kvplan.report.values import Report
-from kvplan.report.words import counted, number, size
+from kvplan.report.words import size
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import counted, number
 
 RESULTS = ("verdict", "stops at", "cache dtype", "page B", "block", "tokens", "concurrency", "longest")
 NUMBERS = frozenset({"page B", "block", "tokens", "concurrency", "longest"})
@@ -105,12 +116,12 @@ def named(options: Mapping[str, str]) -> str:
     return "; ".join(f"{heading(name)} {value or NOTHING}" for name, value in options.items())
 
 
-def values(row: Row) -> str:
+def values(row: Combination) -> str:
     """The row's own values without the options' names: `h200, 8, 0.26.0`."""
     return ", ".join(value or NOTHING for value in row.options.values())
 
 
-def cells(row: Row) -> dict[str, str]:
+def cells(row: Combination) -> dict[str, str]:
     """The cells of a row by option and heading."""
     told = {name: value or NOTHING for name, value in row.options.items()}
     if row.report is None:
@@ -142,9 +153,9 @@ def _empty(column: Iterable[str]) -> bool:
     return all(cell in ("", _NONE) for cell in column)
 
 
-def problems(report: SweepReport) -> dict[str, list[Row]]:
+def problems(report: SweepReport) -> dict[str, list[Combination]]:
     """The rows that cannot be used, by the reason."""
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[Combination]] = {}
     for row in report.rows:
         if row.problem is not None:
             found.setdefault(row.problem, []).append(row)
@@ -156,14 +167,14 @@ class Alike:
     """What one rule finds in several rows: the finding of the first of them stands for all."""
 
     finding: Finding
-    rows: tuple[Row, ...]
+    rows: tuple[Combination, ...]
     worded: bool
     """Whether all of them say the same."""
 
 
 def alike(report: SweepReport, least: Severity = Severity.NOTE) -> tuple[Alike, ...]:
     """The findings as bad as `least`, once a rule and severity, worst first."""
-    found: dict[tuple[int, str], list[tuple[Row, Finding]]] = {}
+    found: dict[tuple[int, str], list[tuple[Combination, Finding]]] = {}
     for row, told in report.usable:
         for finding in told.findings:
             if finding.severity.rank <= least.rank:
@@ -171,7 +182,7 @@ def alike(report: SweepReport, least: Severity = Severity.NOTE) -> tuple[Alike, 
     return tuple(_alike(pairs) for _, pairs in sorted(found.items(), key=lambda item: item[0]))
 
 
-def _alike(pairs: Sequence[tuple[Row, Finding]]) -> Alike:
+def _alike(pairs: Sequence[tuple[Combination, Finding]]) -> Alike:
     rows = {id(row): row for row, _ in pairs}
     words = {(finding.message, finding.fix) for _, finding in pairs}
     return Alike(pairs[0][1], tuple(rows.values()), len(words) == 1)
@@ -183,7 +194,7 @@ def where(report: SweepReport, one: Alike) -> str:
     return told if one.worded or " such as " in told else f"{told} (told for {values(one.rows[0])})"
 
 
-def among(report: SweepReport, rows: Sequence[Row]) -> str:
+def among(report: SweepReport, rows: Sequence[Combination]) -> str:
     """Which rows these are, by what they have in common: `all`, `vLLM 0.25.1; tp 4, 8`, several such with `|` between,
     or `3 of 8, such as …`."""
     if len(rows) == len(report.rows):
@@ -202,7 +213,7 @@ _PARTS = 3
 """Sets of rows that are told one by one."""
 
 
-def _common(report: SweepReport, rows: Sequence[Row]) -> str | None:
+def _common(report: SweepReport, rows: Sequence[Combination]) -> str | None:
     """Rows that are all the combinations of some values, by the options of which not all values are among them."""
     taken = {axis.name: tuple(dict.fromkeys(row.options[axis.name] for row in rows)) for axis in report.axes}
     if math.prod(map(len, taken.values())) != len(rows):
@@ -214,12 +225,12 @@ def _common(report: SweepReport, rows: Sequence[Row]) -> str | None:
     )
 
 
-def _common_by(report: SweepReport, rows: Sequence[Row], axis: Axis) -> tuple[str, ...] | None:
+def _common_by(report: SweepReport, rows: Sequence[Combination], axis: Axis) -> tuple[str, ...] | None:
     """The same for rows that are such sets only for each value of one option; values with the same set together."""
-    by_value: dict[str, list[Row]] = {}
+    by_value: dict[str, list[Combination]] = {}
     for row in rows:
         by_value.setdefault(row.options[axis.name], []).append(row)
-    alike: dict[frozenset[tuple[str, ...]], list[Row]] = {}
+    alike: dict[frozenset[tuple[str, ...]], list[Combination]] = {}
     for group in by_value.values():
         others = frozenset(tuple(v for name, v in row.options.items() if name != axis.name) for row in group)
         alike.setdefault(others, []).extend(group)
@@ -239,7 +250,7 @@ def _span(taken: Sequence[str], values: Sequence[str]) -> str:
 class Meter:
     """A figure of a row that can be drawn as a bar: `share` of the greatest, from 0 to 1, None without a figure."""
 
-    row: Row
+    row: Combination
     share: float | None
     text: str
     starts: bool
@@ -262,7 +273,7 @@ def meters(report: SweepReport) -> tuple[str, tuple[Meter, ...]] | None:
     return (title, tuple(_meter(row, found, name, most) for row, found in report.usable)) if most else None
 
 
-def _meter(row: Row, report: Report, name: str, most: float) -> Meter:
+def _meter(row: Combination, report: Report, name: str, most: float) -> Meter:
     figure, error = row.values[name], report.plan.error
     share, told = None, "unknown" if error is None else ""
     if isinstance(figure, int | float):
@@ -279,7 +290,7 @@ def _told(name: str, value: Value) -> str:
         return ", ".join(number(each) if isinstance(each, int) else each for each in value)
     if name == "max_concurrency" and isinstance(value, float):
         return f"{value:.2f}x"
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else number(value, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,9 +303,9 @@ class Alteration:
     changes: Mapping[Explanation, Sequence[Change]]
 
 
-def alterations(report: SweepReport, steps: Iterable[Step]) -> tuple[Alteration, ...]:
+def alterations(report: SweepReport, steps: Iterable[Comparison]) -> tuple[Alteration, ...]:
     """The steps that change something, those that change the same once."""
-    found: dict[object, list[Step]] = {}
+    found: dict[object, list[Comparison]] = {}
     for step in steps:
         if step.changes:
             ends = tuple(report.rows[at].options[step.option] for at in (step.before, step.after))
@@ -308,7 +319,7 @@ def alterations(report: SweepReport, steps: Iterable[Step]) -> tuple[Alteration,
     return tuple(told)
 
 
-def _beside(rows: Sequence[Row], option: str) -> str:
+def _beside(rows: Sequence[Combination], option: str) -> str:
     """The values of all options but one in some rows: `gpu h200; tp 4, 8`."""
     names = [name for name in rows[0].options if name != option]
     taken = {name: tuple(dict.fromkeys(row.options[name] or NOTHING for row in rows)) for name in names}
@@ -324,12 +335,12 @@ def nothing_to_compare(report: SweepReport) -> str:
     return "nothing to compare: no two successive rows differ in one option only" if report.axes else ONE
 
 
-def quiet(steps: Iterable[Step]) -> int:
+def quiet(steps: Iterable[Comparison]) -> int:
     """How many steps change nothing."""
     return sum(not step.changes and step.problem is None for step in steps)
 
 
-def _explained(step: Step) -> dict[Explanation, list[Change]]:
+def _explained(step: Comparison) -> dict[Explanation, list[Change]]:
     """The changes that are worth telling, by what explains them."""
     found: dict[Explanation, list[Change]] = {}
     stops = any(change.name == "outcome" for change in step.changes)

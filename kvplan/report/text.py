@@ -15,9 +15,10 @@ from kvplan.report.layertable import layers
 from kvplan.report.page import GAP, Page
 from kvplan.report.reasons import reasons
 from kvplan.report.values import Detail, Report
-from kvplan.report.words import counted, layer_list, shortened
+from kvplan.report.words import layer_list, shortened
 from kvplan.rules.suppression import Suppressed
 from kvplan.rules.values import Finding
+from kvplan.words import counted
 
 _QUOTED = 240
 """Characters of vLLM's own error that the gate quotes; `plan` quotes all."""

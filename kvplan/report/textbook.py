@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.engine.dtypes import ITEM_BYTES, lookup
+from kvplan.engine.facade import element_bytes
 from kvplan.engine.values import Plan
-from kvplan.report.words import counted
+from kvplan.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ def textbook(plan: Plan) -> Textbook | None:
     geometry, settings = plan.geometry, plan.settings
     if geometry is None or settings is None:
         return None
-    element = _element_bytes(settings.cache_dtype_after_load, settings.model_dtype)
+    element = element_bytes(settings.cache_dtype_after_load, settings.model_dtype)
     if element is None or geometry.num_layers == 0:
         return None
     ranks = settings.pipeline_parallel * settings.decode_context_parallel
@@ -42,11 +42,3 @@ def textbook(plan: Plan) -> Textbook | None:
         )
         total = 2 * geometry.num_layers * geometry.total_kv_heads * geometry.head_size * element
     return Textbook(total / ranks, told if ranks == 1 else f"{told} / {ranks} GPUs")
-
-
-def _element_bytes(cache_dtype: str, model_dtype: str) -> int | None:
-    try:
-        row = lookup(cache_dtype)
-    except KeyError:
-        return None
-    return None if row.packed or "nvfp4" in row.name else ITEM_BYTES.get(row.storage or model_dtype)

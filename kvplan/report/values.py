@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -12,7 +12,8 @@ from kvplan.rules.values import Finding, Severity
 
 
 class Verdict(StrEnum):
-    """The worst severity among the findings; `ok` when there are none. A start-up that fails is an error."""
+    """From good to bad: the worst severity among the findings, `ok` where there are none. A start-up that fails is an
+    error."""
 
     OK = "ok"
     NOTE = "note"
@@ -22,6 +23,11 @@ class Verdict(StrEnum):
     def reaches(self, threshold: Severity) -> bool:
         """Whether this verdict is as bad as `threshold`, or worse."""
         return self is not Verdict.OK and Severity(self.value).rank <= threshold.rank
+
+
+def worst(verdicts: Iterable[Verdict]) -> Verdict:
+    """The worst of several verdicts, `ok` where there are none."""
+    return max(verdicts, key=list(Verdict).index, default=Verdict.OK)
 
 
 class Detail(StrEnum):

@@ -9,13 +9,13 @@ from kvplan.report import headline, htmlparts, layertable, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.htmlparts import Bar, badge, chart, link, pairs, prose, table, text
 from kvplan.report.markdown import capacity_rows
-from kvplan.report.memory import Part, cache_parts, gpu_parts
+from kvplan.report.memory import MemoryPart, cache_parts, gpu_parts
 from kvplan.report.outcomes import Outcome, Told
 from kvplan.report.runs import Run, fold
 from kvplan.report.scanvalues import ScanReport
 from kvplan.report.values import Report
-from kvplan.report.words import counted, number
 from kvplan.rules import get
+from kvplan.words import counted, number
 
 _NUMBERS = frozenset({"KV heads", "block", "page B", "B/token"})
 
@@ -147,7 +147,7 @@ def _requests(plan: Plan, capacity: Capacity) -> Iterator[str]:
         yield f"<p>{prose(f'--max-num-seqs lets at most {number(plan.settings.max_num_seqs)} run at once.')}</p>"
 
 
-def _bar(parts: Sequence[Part]) -> Iterator[str]:
+def _bar(parts: Sequence[MemoryPart]) -> Iterator[str]:
     """Parts of a whole side by side, and what they are in words."""
     whole = sum(part.count for part in parts)
     if not whole:

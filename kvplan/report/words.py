@@ -1,4 +1,4 @@
-"""Numbers and lists in words: what every format for people needs."""
+"""Sizes, layers and releases in words: what every format for people needs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from kvplan.releases import KNOWN, Behaviour
+from kvplan.words import ranges
 
 _UNITS = ("KiB", "MiB", "GiB", "TiB", "PiB")
-
-
-def number(value: float) -> str:
-    """`1,172,736`; a fraction keeps at most two digits."""
-    if isinstance(value, int) or value.is_integer():
-        return f"{int(value):,}"
-    return f"{value:,.2f}"
 
 
 def size(count: int) -> str:
@@ -25,17 +19,6 @@ def size(count: int) -> str:
             break
         scaled, unit = scaled / 1024, candidate
     return f"{scaled:,.2f} {unit} ({count:,} B)" if unit else f"{count:,} B"
-
-
-def ranges(numbers: Iterable[int]) -> list[str]:
-    """Ascending runs of neighbours: `['0-1', '4', '7-9']`."""
-    runs: list[list[int]] = []
-    for value in sorted(set(numbers)):
-        if runs and value == runs[-1][1] + 1:
-            runs[-1][1] = value
-        else:
-            runs.append([value, value])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in runs]
 
 
 def layer_list(numbers: Iterable[int], most: int = 4) -> str:
@@ -54,18 +37,6 @@ def layers_named(numbers: Iterable[int]) -> str:
     """`layer 0`, `layers 0-1, 4`."""
     values = sorted(set(numbers))
     return f"layer{'s' if len(values) != 1 else ''} {layer_list(values)}"
-
-
-def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """`1 warning`, `2 warnings`."""
-    return f"{count} {noun}" if count == 1 else f"{count:,} {plural or noun + 's'}"
-
-
-def listed(items: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def printable(text: str) -> str:

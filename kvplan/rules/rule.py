@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kvplan.engine.failures import Failure
 from kvplan.engine.values import Plan
 from kvplan.releases import Release
 from kvplan.rules.values import Finding, Severity
@@ -72,8 +73,8 @@ class Rule:
     """One rule. Codes never change meaning; names are kebab-case.
 
     `severity` is the worst that a finding of this rule can have. `since` and `until` bound the known releases in
-    which it can fire (both inclusive, None for no bound). `claims` lists the start-up error codes that this rule
-    puts into words: for each such error of a plan, `check` gives at least one error finding.
+    which it can fire (both inclusive, None for no bound). `claims` lists the start-up failures that this rule puts
+    into words: for each of a plan, `check` gives at least one error finding.
     """
 
     code: str
@@ -92,7 +93,7 @@ class Rule:
     """PRs and issues as `vllm#12345`."""
     since: str | None = None
     until: str | None = None
-    claims: tuple[str, ...] = ()
+    claims: tuple[type[Failure], ...] = ()
     pair: Callable[[Plan, Plan], Iterable[Finding]] | None = None
     """For launches that hand caches to each other: from the plans of the one that fills the cache (prefill) and
     the one that reads it (decode) to findings on the latter. Such a rule finds nothing in a launch alone."""

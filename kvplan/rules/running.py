@@ -8,7 +8,6 @@ from difflib import get_close_matches
 
 from kvplan.engine.values import Plan
 from kvplan.errors import InputError
-from kvplan.rules.failures import all_errors
 from kvplan.rules.options.refusals import location_of
 from kvplan.rules.registry import FALLBACK, RULES
 from kvplan.rules.rule import Rule
@@ -75,9 +74,9 @@ def _findings(plan: Plan, rule: Rule) -> Iterator[Finding]:
     if rule is not FALLBACK:
         yield from rule.check(plan)
         return
-    claimed = {code for other in RULES if other.applies(plan.release) for code in other.claims}
-    for error in all_errors(plan):
-        if error.code not in claimed:
+    claimed = tuple({kind for other in RULES if other.applies(plan.release) for kind in other.claims})
+    for error in plan.errors:
+        if not isinstance(error.facts, claimed):
             yield from rule.check(replace(plan, error=error, later_errors=()))
 
 

@@ -125,7 +125,7 @@ def by_comments(comments: Mapping[str, Iterable[Comment]]) -> Judge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SettingsEntry:
     """A `[[suppress]]` entry of a settings file; with both a path and a model, both have to fit."""
 
     rule: str
@@ -160,7 +160,7 @@ def _named(pattern: str, names: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) or fnmatchcase(name.rpartition("/")[2], pattern) for name in names)
 
 
-def by_entries(entries: Iterable[Entry], today: date) -> Judge:
+def by_entries(entries: Iterable[SettingsEntry], today: date) -> Judge:
     """A judge who goes by the entries of a settings file that have not expired."""
     alive = tuple(entry for entry in entries if not entry.expired(today))
 
@@ -193,7 +193,7 @@ def stale_comments(
 
 
 def stale_entries(
-    entries: Iterable[Entry],
+    entries: Iterable[SettingsEntry],
     findings: Iterable[tuple[Finding, Origin]],
     rules: Collection[str],
     scanned: Collection[Path],

@@ -1,19 +1,28 @@
-"""How the rules put numbers, layers and lists into one line of plain words."""
+"""How the rules put numbers, layers and lists into one line of plain words; `kvplan.words` has those that all share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from kvplan.engine.values import Plan
 from kvplan.releases import KNOWN, Behaviour
+from kvplan.words import counted, listed, number, ranges
 
-_UNQUANTISED = frozenset({"auto", "float16", "half", "bfloat16", "float32", "float"})
+__all__ = [
+    "counted",
+    "gib",
+    "gpu_name",
+    "layers",
+    "listed",
+    "number",
+    "one_line",
+    "percent",
+    "release_after",
+    "release_name",
+    "tokens",
+]
+
 _SHOWN_TOKENS = 64
-
-
-def is_quantised(cache_dtype: str | None) -> bool:
-    """Whether a cache dtype string stores fewer bits than the model computes with."""
-    return cache_dtype is not None and cache_dtype not in _UNQUANTISED
 
 
 def release_name(plan: Plan) -> str:
@@ -33,11 +42,6 @@ def gpu_name(plan: Plan) -> str:
     return f"{hardware.name} (compute capability {hardware.capability_text})"
 
 
-def number(value: float) -> str:
-    """`1,048,576`; a fraction only where there is one."""
-    return f"{int(value):,}" if value == int(value) else f"{value:,}"
-
-
 def gib(size: float) -> str:
     """Bytes as GiB with two decimals, as vLLM's log prints them; smaller sizes in MiB or bytes."""
     if size >= 2**30 / 100:
@@ -52,25 +56,12 @@ def percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.1f}%"
 
 
-def spans(indices: Iterable[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive numbers, first and last of each."""
-    runs: list[tuple[int, int]] = []
-    for index in sorted(set(indices)):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], index)
-        else:
-            runs.append((index, index))
-    return runs
-
-
 def layers(indices: Iterable[int]) -> str:
     """`layer 3`, `layers 0-1, 5`; a long enumeration is cut with its count."""
-    runs = spans(indices)
-    count = sum(last - first + 1 for first, last in runs)
-    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs[:6])
-    if len(runs) > 6:
-        shown += f", … ({count} in all)"
-    return f"layer{'s' if count != 1 else ''} {shown}"
+    numbers = set(indices)
+    shown = ranges(numbers)
+    more = f", … ({len(numbers)} in all)" if len(shown) > 6 else ""
+    return f"layer{'s' if len(numbers) != 1 else ''} {', '.join(shown[:6])}{more}"
 
 
 def tokens(items: Iterable[str]) -> str:
@@ -79,18 +70,6 @@ def tokens(items: Iterable[str]) -> str:
     if len(found) > _SHOWN_TOKENS:
         return " ".join([*found[:_SHOWN_TOKENS], "…"])
     return " ".join(found)
-
-
-def either(items: Sequence[str], word: str = "or") -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} {word} {items[-1]}"
-
-
-def plural(count: int, singular: str, many: str | None = None) -> str:
-    """`1 layer`, `2 layers`."""
-    return f"{number(count)} {singular if count == 1 else many or singular + 's'}"
 
 
 def one_line(text: str) -> str:

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 
 from kvplan import Plan, api
 from kvplan.cli import main
+from kvplan.engine.failures import SpeculativeConfigRefused
 from kvplan.errors import InputError
 
 LAYERS = {
@@ -79,8 +80,7 @@ def test_keys_of_the_launch_are_kept_from_0_29_on(tmp_path: Path, release: str, 
 def test_kinds_and_classes_by_release(tmp_path: Path, kind: str, release: str, architecture: str | None) -> None:
     found = _planned(_speculator(tmp_path / "draft", kind), release)
     if architecture is None:
-        assert found.error is not None
-        assert found.error.facts["option"] == "--speculative-config"
+        assert [facts.key for _, facts in found.failures(SpeculativeConfigRefused)]
         return
     assert found.settings is not None
     assert found.settings.draft_architecture == architecture

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.engine.backends import priority
-from kvplan.engine.backends.selection import BY_NAME, CACHE_DTYPES, dtypes_with_backend, reasons, select
+from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, reasons, select
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.dtypes import CACHE_DTYPES
 from kvplan.engine.models.geometry import Latent
 from kvplan.releases import KNOWN, resolve
 
@@ -208,7 +209,7 @@ CAPABILITIES = st.sampled_from(
 QUERIES = st.builds(
     query,
     CAPABILITIES,
-    st.sampled_from([name for name, _ in CACHE_DTYPES]),
+    st.sampled_from([row.name for row in CACHE_DTYPES if row.cuda]),
     head_size=st.sampled_from([32, 64, 80, 96, 128, 192, 256, 512, 576]),
     use_mla=st.booleans(),
     use_sparse=st.booleans(),

@@ -13,6 +13,7 @@ from kvplan.checkpoint.load import load as load_with
 from kvplan.engine import Plan, plan
 from kvplan.engine.checks import methods
 from kvplan.engine.checks.cache_methods import refuses_e5m2
+from kvplan.engine.failures import WeightBlockSplit
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import KNOWN, Release, resolve
@@ -282,10 +283,8 @@ def test_the_transformers_backend_wants_a_plan_for_parallelism(flag: str, kind: 
 def test_a_tower_that_is_quantised_like_its_decoder() -> None:
     """The list of what stays unquantised names `model.vision_tower`, vLLM calls it `vpm`: 4,304 rows are 33 groups of
     128 and 80 rows, on one GPU too."""
-    error = planned("openbmb/MiniCPM-V-4_6", "0.33.0").error
-    assert error is not None
-    assert (error.code, error.facts["weight"]) == ("weight_block_split", "vpm.encoder.layers.0.mlp.fc2")
-    assert (error.facts["size"], error.facts["block"]) == (4_304, 128)
+    ((_, split),) = planned("openbmb/MiniCPM-V-4_6", "0.33.0").failures(WeightBlockSplit)
+    assert (split.weight, split.size, split.block) == ("vpm.encoder.layers.0.mlp.fc2", 4_304, 128)
 
 
 @pytest.mark.parametrize(

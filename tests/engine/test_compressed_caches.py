@@ -13,6 +13,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
@@ -99,9 +100,8 @@ def test_deepseek_v4_plain_pages_on_flashinfer(release: str, page: int, indexer:
 
 def test_deepseek_v4_refuses_auto_until_it_means_fp8() -> None:
     refused = planned(deepseek_v4(), release="0.29.0")
-    assert refused.error is not None
-    assert refused.error.type == "AssertionError"
-    assert refused.error.facts["option"] == "--kv-cache-dtype"
+    error, facts = next(refused.failures(InvalidValue))
+    assert (error.type, facts.option) == ("AssertionError", "--kv-cache-dtype")
     taken = planned(deepseek_v4(), release="0.30.0")
     assert taken.ok
     assert taken.settings is not None

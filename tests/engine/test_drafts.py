@@ -9,6 +9,7 @@ import pytest
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import Plan, plan
+from kvplan.engine.failures import BlockSizeRefused
 from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
@@ -104,9 +105,8 @@ def test_qwen4_exp_ring_must_divide_the_block() -> None:
     ngram: dict[str, Any] = {"method": "ngram", "prompt_lookup_max": 4}
     assert _planned(qwen4_exp(mtp_num_hidden_layers=1), "-tp", "2", num_speculative_tokens=12, **ngram).ok
     refused = _planned(qwen4_exp(mtp_num_hidden_layers=1), "-tp", "2", num_speculative_tokens=8, **ngram)
-    assert refused.error is not None
-    assert refused.error.type == "AssertionError"
-    assert (refused.error.facts["block_size"], refused.error.facts["multiple"]) == (640, 12)
+    error, facts = next(refused.failures(BlockSizeRefused))
+    assert (error.type, facts.block_size, facts.multiple) == ("AssertionError", 640, 12)
 
 
 def test_step5_mtp_goes_on_with_the_layer_types() -> None:

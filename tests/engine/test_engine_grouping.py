@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from kvplan.engine.failures import AssertionFails
 from kvplan.engine.grouping import Grouping, group
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops
@@ -147,7 +148,8 @@ def test_gpt_oss_with_a_skipped_full_layer_is_a_bare_assertion(release: str, sta
         grouped(specs, release)
     error = stopped.value.error
     assert (error.stage, error.type, error.message) == (stage, "AssertionError", "")
-    assert (error.facts["page_bytes"], error.facts["padded_page_bytes"]) == (65_536, 32_768)
+    assert isinstance(error.facts, AssertionFails)
+    assert (error.facts.page_bytes, error.facts.padded_page_bytes) == (65_536, 32_768)
 
 
 def test_hybrid_manager_off_allocates_windows_in_full() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from kvplan import checkpoint
 from kvplan.engine import Plan, plan
+from kvplan.engine.failures import ViewMismatch
 from kvplan.engine.values import Stage
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
@@ -52,8 +53,8 @@ def test_the_view_crash_of_0_25_comes_out_by_computation() -> None:
     assert result.error is not None
     assert result.error.stage is Stage.KV_CACHE_VIEW
     assert result.error.message == "shape '[18662, 64, 576]' is invalid for input of size 783505408"
-    assert result.error.facts["allocated_bytes_per_token"] == 656
-    assert result.error.facts["viewed_bytes_per_token"] == 576
+    _, facts = next(result.failures(ViewMismatch))
+    assert (facts.allocated_bytes_per_token, facts.viewed_bytes_per_token) == (656, 576)
     raised = planned(SKIP, "0.25.1")
     assert raised.error is not None
     assert raised.error.stage is Stage.KV_CACHE_VIEW

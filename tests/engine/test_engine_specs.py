@@ -116,7 +116,7 @@ def test_padding_to_less_than_the_page_is_the_bare_assertion() -> None:
     assert sliding(padded=131_072).page_bytes == 131_072
     with pytest.raises(BareAssertion) as failed:
         _ = sliding(padded=65_535).page_bytes
-    assert failed.value.facts["page_bytes"] == 65_536
+    assert failed.value.facts.page_bytes == 65_536
 
 
 def test_blocks_of_one_request() -> None:

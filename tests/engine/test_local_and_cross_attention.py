@@ -8,6 +8,7 @@ import pytest
 
 from kvplan.checkpoint.values import Checkpoint, Source
 from kvplan.engine import context_parallel, plan
+from kvplan.engine.failures import ContextParallelRefused
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec
 from kvplan.engine.specs import FullAttentionSpec, RequestLimits, SlidingWindowSpec, can_merge, recast, same_type
 from kvplan.engine.stop import StartupStops
@@ -276,10 +277,8 @@ def test_dcp_must_find_replicated_heads(release: str, exception: str) -> None:
     many = planned(decoder(), "-tp", "8", "-dcp", "8", release=release)
     odd = planned(decoder(num_attention_heads=24, num_key_value_heads=2), "-tp", "8", "-dcp", "4", release=release)
     for found, largest in ((none, 1), (many, 2)):
-        assert found.error is not None
-        assert found.error.type == exception
-        assert found.error.code == "context_parallel"
-        assert found.error.facts["max_dcp"] == largest
+        ((error, refused),) = found.failures(ContextParallelRefused)
+        assert (error.type, refused.max_dcp) == (exception, largest)
     assert odd.ok
     uneven = planned(decoder(num_key_value_heads=2, num_attention_heads=40), "-tp", "8", "-dcp", "8", release=release)
     assert uneven.error is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvplan.engine import Plan
+from kvplan.engine.failures import PoolTooSmall
 from tests.golden.test_public_cases import CASES, planned
 
 GIB = 1 << 30
@@ -19,8 +20,8 @@ def pool(plan: Plan) -> tuple[int | None, int | None]:
 
 def refused(plan: Plan) -> tuple[object, object]:
     """(bytes that one request needs, longest request in tokens) of a pool that is too small."""
-    assert plan.error is not None
-    return plan.error.facts["needed_bytes"], plan.error.facts["longest_request_tokens"]
+    ((_, facts),) = plan.failures(PoolTooSmall)
+    return facts.needed_bytes, facts.longest_request_tokens
 
 
 def blocks_of_attention(plan: Plan) -> set[int]:

@@ -11,6 +11,7 @@ import pytest
 
 from kvplan import checkpoint
 from kvplan.engine import Plan, plan
+from kvplan.engine.failures import PoolTooSmall
 from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
@@ -58,11 +59,9 @@ def test_gives_vllms_answer(case: dict[str, Any], configs: Path) -> None:
         assert capacity.max_concurrency is not None
         assert f"{capacity.max_concurrency:.4f}" == f"{expect['max_concurrency']:.4f}"
     if "needed_gib" in expect:
-        assert error is not None
-        needed = error.facts["needed_bytes"]
-        assert isinstance(needed, int)
-        assert round(needed / GIB, 2) == expect["needed_gib"]
-        assert error.facts["longest_request_tokens"] == expect["longest_request_tokens"]
+        ((_, facts),) = result.failures(PoolTooSmall)
+        assert round(facts.needed_bytes / GIB, 2) == expect["needed_gib"]
+        assert facts.longest_request_tokens == expect["longest_request_tokens"]
 
 
 @pytest.mark.parametrize(

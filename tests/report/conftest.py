@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import pytest
 
 from kvplan.checkpoint.values import Checkpoint, Source
+from kvplan.engine.failures import RefusedOption, ViewMismatch
 from kvplan.engine.models.geometry import ModelGeometry, Role
 from kvplan.engine.values import (
     BackendChoice,
@@ -269,7 +270,14 @@ def failing_plan() -> Plan:
             Stage.KV_CACHE_VIEW,
             "RuntimeError",
             "shape '[18662, 64, 576]' is invalid for input of size 783505408",
-            code="view_mismatch",
+            ViewMismatch(
+                layer="model.layers.0.self_attn.attn",
+                allocated_bytes_per_token=656,
+                viewed_bytes_per_token=576,
+                quant_mode="NONE",
+                backend="FLASHMLA_SPARSE",
+                cache_dtype="fp8_ds_mla",
+            ),
         ),
     )
 
@@ -285,7 +293,12 @@ def refused_plan() -> Plan:
         block_size_steps=(),
         backends=(),
         capacity=None,
-        error=StartupError(Stage.OPTIONS, "SystemExit", "argument --kv-cache-dtype: invalid choice: 'fp9'"),
+        error=StartupError(
+            Stage.OPTIONS,
+            "SystemExit",
+            "argument --kv-cache-dtype: invalid choice: 'fp9'",
+            RefusedOption(option="--kv-cache-dtype"),
+        ),
         trace=(),
     )
 

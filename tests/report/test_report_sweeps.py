@@ -18,7 +18,7 @@ from kvplan.cli.words import Words
 from kvplan.report import outcomes, sweeptext, sweepwords
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS
-from kvplan.report.sweepvalues import Axis, Change, Explained, Explanation, Row, SweepReport
+from kvplan.report.sweepvalues import Axis, Change, Combination, Explained, Explanation, SweepReport
 from kvplan.report.values import make
 from tests.report.test_report_formats import GITLAB, JUNIT, SARIF
 from tests.report.test_report_webpage import checked
@@ -209,7 +209,9 @@ def test_differences(before: int | None, after: int, told: str) -> None:
 def test_which_rows_these_are() -> None:
     axes = (Axis("-tp", ("4", "8")), Axis("--vllm-version", ("0.24.0", "0.25.1", "0.26.0", "0.27.1")))
     rows = tuple(
-        Row({"-tp": size, "--vllm-version": release}, None) for size in axes[0].values for release in axes[1].values
+        Combination({"-tp": size, "--vllm-version": release}, None)
+        for size in axes[0].values
+        for release in axes[1].values
     )
     report = SweepReport(axes, rows)
     assert sweepwords.among(report, rows) == "all"
@@ -225,14 +227,16 @@ def test_which_rows_these_are() -> None:
 
 def test_rows_without_anything_in_common() -> None:
     axes = tuple(Axis(name, ("1", "2", "3", "4")) for name in ("-a", "-b"))
-    report = SweepReport(axes, tuple(Row({"-a": a, "-b": b}, None) for a in "1234" for b in "1234"))
+    report = SweepReport(axes, tuple(Combination({"-a": a, "-b": b}, None) for a in "1234" for b in "1234"))
     diagonal = report.rows[::5]
     assert sweepwords.among(report, diagonal) == "4 of 16, such as a 1; b 1"
 
 
 def test_alternatives_are_words_already() -> None:
-    assert Row({"-tp": "8", "--vary 2": "--enforce-eager", "--vary 3": ""}, None).words == "-tp 8 --enforce-eager"
-    assert Row({}, None).words == ""
+    assert (
+        Combination({"-tp": "8", "--vary 2": "--enforce-eager", "--vary 3": ""}, None).words == "-tp 8 --enforce-eager"
+    )
+    assert Combination({}, None).words == ""
 
 
 def test_the_exit_code_is_the_same_in_every_format() -> None:

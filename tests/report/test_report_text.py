@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
+from kvplan.engine.failures import NotEmulated
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.values import LayerPlan, Plan, SharedLayer, Stage, StartupError
 from kvplan.errors import InputError
@@ -21,8 +22,9 @@ from kvplan.report.runs import fold
 from kvplan.report.text import render
 from kvplan.report.trace import check_question
 from kvplan.report.values import Detail, Verdict, make
-from kvplan.report.words import layer_list, lifetime, ranges, size
+from kvplan.report.words import layer_list, lifetime, size
 from kvplan.rules.values import Finding, Severity
+from kvplan.words import ranges
 
 MakeFinding = Callable[..., Finding]
 
@@ -104,7 +106,7 @@ def test_a_refused_launch_has_no_capacity_to_speak_of(refused: Plan) -> None:
 
 
 def test_what_kvplan_cannot_say_is_not_laid_at_vllms_door(refused: Plan) -> None:
-    error = StartupError(Stage.LAYERS, "NotEmulated", "it has state layers")
+    error = StartupError(Stage.LAYERS, "NotEmulated", "it has state layers", NotEmulated(why="it has state layers"))
     told = render(make(replace(refused, error=error), []), Canvas(80))
     assert lines(told)[0] == "error: kvplan cannot say what zai-org/GLM-5.2-FP8 does on vLLM 0.33.0"
     assert lines(told)[1] == "  not emulated: it has state layers"

@@ -13,6 +13,7 @@ import pytest
 from kvplan.checkpoint import Checkpoint, load
 from kvplan.cli.launching import weighed
 from kvplan.engine import Plan, plan
+from kvplan.engine.failures import Failure
 from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.engine.values import Stage, StartupError
 from kvplan.launch.build import from_command
@@ -35,9 +36,9 @@ class Launched(Protocol):
 
 
 class Stopped(Protocol):
-    """A plan whose start-up stops with an error of that code."""
+    """A plan whose start-up stops with that failure."""
 
-    def __call__(self, code: str, *, version: str = "0.33.0", **facts: object) -> Plan: ...
+    def __call__(self, failure: Failure, *, version: str = "0.33.0") -> Plan: ...
 
 
 @cache
@@ -79,10 +80,10 @@ def launched() -> Launched:
 
 @pytest.fixture(scope="session")
 def stopped() -> Stopped:
-    """Plans by error code."""
+    """Plans by failure."""
 
-    def stop(code: str, *, version: str = "0.33.0", **facts: object) -> Plan:
+    def stop(failure: Failure, *, version: str = "0.33.0") -> Plan:
         sound = _run("vllm serve meta-llama/Llama-3.1-8B", version, "h200", "60GiB")
-        return replace(sound, error=StartupError(Stage.SPECS, "ValueError", "it does not work", code, facts))
+        return replace(sound, error=StartupError(Stage.SPECS, "ValueError", "it does not work", failure))
 
     return stop

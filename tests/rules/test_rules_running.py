@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import get_annotations
+from operator import attrgetter
 from typing import Any
 
 import pytest
 
+from kvplan.engine.failures import Failure, ModelRefused, NoCommonBlockSize, PoolTooSmall, ViewMismatch
 from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
 from kvplan.launch.values import Location, OriginKind, Setting
 from kvplan.releases import resolve
 from kvplan.rules import Severity, get, rules, run
 
-CODES = sorted({code for rule in rules() for code in rule.claims})
+CLAIMED = sorted({kind for rule in rules() for kind in rule.claims}, key=attrgetter("code"))
+SAMPLES: dict[str, Any] = {"str": "name", "int": 3, "float": 3.5, "bool": False, "object": "value"}
+
+
+def sample(kind: type[Failure]) -> Failure:
+    """A failure of that kind with something in every field that needs a value."""
+    hints = {name: hint for base in kind.__mro__ for name, hint in get_annotations(base).items()}
+    needed = {name: hints[name].removesuffix(" | None") for name in kind.required}
+    facts: dict[str, Any] = {
+        name: ("one", "two") if hint.startswith("tuple") else SAMPLES[hint] for name, hint in needed.items()
+    }
+    return kind(**facts)
 
 
 def test_worst_first_then_code_then_layer(launched: Any) -> None:
@@ -51,32 +65,31 @@ def test_unknown_selector_is_refused(launched: Any) -> None:
         run(launched("vllm serve meta-llama/Llama-3.1-8B"), select=["KV777"])
 
 
-@pytest.mark.parametrize("code", CODES)
-def test_every_claimed_error_gives_an_error_finding_even_without_facts(code: str, stopped: Any) -> None:
-    release = next(rule.until or "0.33.0" for rule in rules() if code in rule.claims)
-    found = run(stopped(code, version=release))
+@pytest.mark.parametrize("kind", CLAIMED)
+def test_every_claimed_failure_gives_an_error_finding(kind: type[Failure], stopped: Any) -> None:
+    release = next(rule.until or "0.33.0" for rule in rules() if kind in rule.claims)
+    found = run(stopped(sample(kind), version=release))
     errors = {finding.rule for finding in found if finding.severity is Severity.ERROR}
-    assert errors & {rule.code for rule in rules() if code in rule.claims}
+    assert errors & {rule.code for rule in rules() if kind in rule.claims}
     assert "KV905" not in errors
 
 
 def test_unclaimed_error_falls_to_kv905(stopped: Any) -> None:
-    (finding,) = (finding for finding in run(stopped("something_new")) if finding.severity is Severity.ERROR)
+    (finding,) = (finding for finding in run(stopped(ModelRefused())) if finding.severity is Severity.ERROR)
     assert finding.rule == "KV905"
     assert finding.message == "vLLM 0.33.0 stops in stage specs: ValueError: it does not work"
 
 
 def test_claim_of_a_rule_for_other_releases_does_not_count(stopped: Any) -> None:
     # KV201 ends with 0.28.0; a failing view in a later release must not pass unmentioned.
-    found = run(stopped("view_mismatch", version="0.33.0"))
+    found = run(stopped(sample(ViewMismatch), version="0.33.0"))
     assert [finding.rule for finding in found if finding.severity is Severity.ERROR] == ["KV905"]
 
 
 def test_later_errors_are_told_too(stopped: Any) -> None:
-    plan = stopped("pool_too_small", needed_bytes=2**34, available_bytes=2**32)
-    plan = replace(
-        plan, later_errors=(StartupError(Stage.KERNEL_BLOCK_SIZE, "ValueError", "no", "no_common_block_size"),)
-    )
+    plan = stopped(sample(PoolTooSmall))
+    later = StartupError(Stage.KERNEL_BLOCK_SIZE, "ValueError", "no", sample(NoCommonBlockSize))
+    plan = replace(plan, later_errors=(later,))
     assert {"KV506", "KV602"} <= {finding.rule for finding in run(plan)}
 
 

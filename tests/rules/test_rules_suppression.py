@@ -14,9 +14,9 @@ from kvplan.launch.globs import any_of
 from kvplan.launch.values import Location
 from kvplan.rules.comments import comments
 from kvplan.rules.suppression import (
-    Entry,
     Known,
     Origin,
+    SettingsEntry,
     by_comments,
     by_entries,
     dismisses_failure,
@@ -133,7 +133,7 @@ def test_a_comment_is_about_the_launch_or_the_finding(line: int, holds: bool) ->
 )
 def test_entries(path: str | None, model: str | None, rule: str, expires: date | None, holds: bool) -> None:
     globs = None if path is None else any_of(Path(), [path])
-    entry = Entry(
+    entry = SettingsEntry(
         rule=rule, reason="r", where="kvplan.toml: suppress[1]", root=Path(), path=globs, model=model, expires=expires
     )
     kept, gone = divide([FINDING], ORIGIN, [by_entries([entry], TODAY)])
@@ -156,6 +156,6 @@ def test_fingerprints_outlive_moves_and_words() -> None:
 
 
 def test_only_a_rule_about_errors_stands_for_a_failing_start() -> None:
-    entry = Entry(rule="KV203", reason="r", where="x", root=Path(), model="*")
+    entry = SettingsEntry(rule="KV203", reason="r", where="x", root=Path(), model="*")
     _, gone = divide([FINDING], ORIGIN, [by_entries([entry], TODAY)])
     assert not dismisses_failure(gone)

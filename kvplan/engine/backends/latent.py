@@ -6,7 +6,7 @@ Facts from vllm/v1/attention/backends/mla/*.py of each release.
 from __future__ import annotations
 
 from kvplan.engine.backends.facts import PLAIN, Backend, Feature, always
-from kvplan.engine.backends.software import fa_supported, is_quantised
+from kvplan.engine.backends.software import fa_supported, passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
 from kvplan.history import backends as history
 from kvplan.releases import Release
@@ -90,7 +90,7 @@ def _flashmla_sparse(query: BackendQuery, release: Release) -> str | None:
 def _flashmla_sparse_block_sizes(query: BackendQuery, release: Release, of_layer: bool) -> tuple[KernelBlockSize, ...]:
     if not release.has(history.SPARSE_MLA_ANY_ROWS_OF_64):
         return (64,)
-    quantised = of_layer and is_quantised(query.kv_cache_dtype, release)
+    quantised = of_layer and passes_for_quantised(query.kv_cache_dtype, release)
     return (64,) if quantised and query.major == 10 else (MultipleOf(64),)
 
 

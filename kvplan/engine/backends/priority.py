@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.engine.backends.software import is_quantised
+from kvplan.engine.backends.software import passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.history import backends as history
 from kvplan.releases import Release
@@ -50,7 +50,7 @@ def _sparse_on_sm10x(query: BackendQuery, release: Release) -> tuple[str, ...]:
     if not release.has(history.SPARSE_ORDER_BY_HEADS):
         return ("FLASHMLA_SPARSE",)
     flashinfer_first = ("FLASHINFER_MLA_SPARSE", "FLASHMLA_SPARSE")
-    quantised = is_quantised(query.kv_cache_dtype, release)
+    quantised = passes_for_quantised(query.kv_cache_dtype, release)
     if quantised and release.has(history.SPARSE_ORDER_BY_CACHE_DTYPE):
         return flashinfer_first
     if query.num_heads > FEW_HEADS:

@@ -14,6 +14,7 @@ from kvplan.engine.backends.latent import LATENT
 from kvplan.engine.backends.owned import OWNED
 from kvplan.engine.backends.standard import STANDARD
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
+from kvplan.engine.dtypes import known_on_cuda
 from kvplan.history import backends as history
 from kvplan.releases import Behaviour, Release
 
@@ -149,33 +150,10 @@ def _requested(name: str, query: BackendQuery, release: Release) -> BackendDecis
     return BackendDecision(None, ((name, objections),), error=message, error_type="ValueError")
 
 
-CACHE_DTYPES: tuple[tuple[str, str | None], ...] = (
-    ("auto", None),
-    ("float16", "0.18.1"),
-    ("bfloat16", None),
-    ("fp8", None),
-    ("fp8_e4m3", None),
-    ("fp8_e5m2", None),
-    ("fp8_ds_mla", None),
-    ("int8_per_token_head", "0.20.2"),
-    ("fp8_per_token_head", "0.20.2"),
-    ("int4_per_token_head", "0.25.1"),
-    ("nvfp4", "0.20.2"),
-    ("nvfp4_4over6", "0.28.0"),
-    ("nvfp4_ds_mla", "0.30.0"),
-    ("turboquant_k8v4", "0.20.2"),
-    ("turboquant_4bit_nc", "0.20.2"),
-    ("turboquant_k3v4_nc", "0.20.2"),
-    ("turboquant_3bit_nc", "0.20.2"),
-)
-"""Cache dtype strings that some CUDA backend takes, with the first release that knows each."""
-
-
 def dtypes_with_backend(query: BackendQuery, release: Release) -> tuple[str, ...]:
     """The cache dtypes for which this layer would find a backend on this GPU."""
     return tuple(
         dtype
-        for dtype, since in CACHE_DTYPES
-        if release.within(since, None)
-        and select(replace(query, kv_cache_dtype=dtype, run_cache_dtype=None), release).backend is not None
+        for dtype in known_on_cuda(release)
+        if select(replace(query, kv_cache_dtype=dtype, run_cache_dtype=None), release).backend is not None
     )

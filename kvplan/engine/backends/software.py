@@ -15,8 +15,8 @@ FA4_HEAD_256_PAGE = 128
 """Tokens in a page of FlashAttention 4's head-size-256 kernel."""
 
 
-def is_quantised(cache_dtype: str, release: Release) -> bool:
-    """vLLM's test whether a cache dtype string is quantised (it grew with the dtypes)."""
+def passes_for_quantised(cache_dtype: str, release: Release) -> bool:
+    """The release's own test whether a cache dtype string is quantised, which grew with the dtypes and missed some."""
     if cache_dtype.startswith("fp8"):
         return True
     if release.has(history.QUANTISED_MEANS_FP8):
@@ -111,7 +111,7 @@ def _excluded_from_head_256(query: BackendQuery, release: Release, has_sinks: bo
     return (
         has_sinks
         or query.logits_soft_cap
-        or is_quantised(query.run_dtype, release)
+        or passes_for_quantised(query.run_dtype, release)
         or (block_size is not None and block_size % FA4_HEAD_256_PAGE != 0)
         or query.use_mm_prefix
         or query.use_rswa

@@ -13,16 +13,16 @@ from kvplan.engine.backends.software import (
     fa_supported,
     fa_takes_fp8,
     fa_version,
-    is_quantised,
+    passes_for_quantised,
     trtllm_supported,
     trtllm_usable,
     uses_head_256_kernel,
 )
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
+from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.history import backends as history
 from kvplan.releases import Release
 
-_TURBOQUANT_DTYPES = ("turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc")
 _BLACKWELL_LAYOUTS = ("LBHNC", "BLHNC")
 
 
@@ -41,7 +41,7 @@ def _flash_attn_cache_dtype(query: BackendQuery, release: Release) -> bool:
     if release.has(history.FLASH_ATTN_CLAIMS_ANY_FP8):
         claimed = dtype.startswith("fp8")
     elif release.has(history.FLASH_ATTN_CLAIMS_ANY_QUANTISED):
-        claimed = is_quantised(dtype, release)
+        claimed = passes_for_quantised(dtype, release)
     else:
         claimed = dtype in ("fp8", "fp8_e4m3")
     if not claimed:
@@ -79,7 +79,7 @@ def flash_attn_version_of_layer(query: BackendQuery, release: Release) -> int | 
 def _flash_attn_combination(query: BackendQuery, release: Release) -> str | None:
     if query.has_sink and query.capability < (9, 0):
         return "sink not supported on compute capability < 9.0"
-    quantised = is_quantised(query.kv_cache_dtype, release)
+    quantised = passes_for_quantised(query.kv_cache_dtype, release)
     on_sm90 = release.has(history.FLASH_ATTN_FP8_FA4_ON_SM90)
     if query.use_mm_prefix and quantised and query.capability == (9, 0) and on_sm90:
         return "SM90 FP8 KV with mm_prefix requires Triton"
@@ -287,7 +287,7 @@ def _turboquant_cache_dtype(query: BackendQuery, _release: Release) -> bool:
 _TURBOQUANT = Backend(
     name="TURBOQUANT",
     since="0.20.2",
-    cache_dtypes=always(_TURBOQUANT_DTYPES),
+    cache_dtypes=always(tuple(TURBOQUANT_BITS)),
     accepts_cache_dtype=_turboquant_cache_dtype,
     block_sizes=always((16, 32, 64, 128)),
     features={Feature.QUERY_LENS_MISMATCH: None},
@@ -325,7 +325,7 @@ def _b12x_combination(query: BackendQuery, release: Release) -> str | None:
         return "b12x currently requires bfloat16 queries"
     if query.kv_cache_dtype == "float16":
         return "b12x does not support float16 KV cache"
-    if is_quantised(query.kv_cache_dtype, release) and query.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
+    if passes_for_quantised(query.kv_cache_dtype, release) and query.kv_cache_dtype not in ("fp8", "fp8_e4m3"):
         return "b12x currently supports only fp8/fp8_e4m3 quantized KV cache dtypes"
     return "Install the b12x backend with `pip install vllm[b12x]`"
 

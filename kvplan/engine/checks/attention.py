@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.engine.backends.software import fa_takes_fp8, fa_version, is_quantised
+from kvplan.engine.backends.software import fa_takes_fp8, fa_version, passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.stop import StartupStops, stop
@@ -51,22 +52,16 @@ def check(
 def _stop(layer: LayerGeometry, backend: str, cache_dtype: str, message: str, exception: str) -> StartupStops:
     return stop(
         Stage.BACKEND,
-        "implementation_refuses",
+        ImplementationRefuses(backend=backend, cache_dtype=cache_dtype, layer=layer.name),
         message,
         exception=exception,
-        facts={
-            "backend": backend,
-            "cache_dtype": cache_dtype,
-            "layer": layer.name,
-            "shares": layer.shares_cache_of is not None,
-        },
     )
 
 
 def _refusal(
     layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery, hardware: Hardware, release: Release
 ) -> tuple[str, str] | None:
-    quantised = is_quantised(cache_dtype, release)
+    quantised = passes_for_quantised(cache_dtype, release)
     if layer.needs is not None:
         backends, message, exception = _NEEDS[layer.needs]
         if backend not in backends:

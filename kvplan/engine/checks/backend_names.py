@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -81,7 +82,6 @@ def check(asked: object, release: Release) -> None:
         return
     raise stop(
         Stage.OPTIONS,
-        "invalid_value",
+        InvalidValue(option=OPTION, value=name, accepted=accepted),
         f"Unknown attention backend: '{name}'. Valid options are: {', '.join(accepted)}",
-        facts={"option": OPTION, "value": name, "accepted": accepted},
     )

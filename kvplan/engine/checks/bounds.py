@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.engine.failures import InvalidValue, TooFewGpus
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -98,10 +99,9 @@ def _hold(bound: Bound, value: Any) -> None:
     option = "--" + bound.name.replace("_", "-")
     raise stop(
         Stage.OPTIONS,
-        "invalid_value",
+        InvalidValue(option=option, value=value),
         f"{bound.name}: {objection} (input_value={value})",
         exception="ValidationError",
-        facts={"option": option, "value": value},
     )
 
 
@@ -110,10 +110,9 @@ def check_length(launch: Launch, max_model_len: int) -> None:
     if max_model_len < 1 and launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--max-model-len", value=max_model_len),
             f"max_model_len must be a positive integer, got int: {max_model_len}. Example: max_model_len=2048",
             exception="ValidationError",
-            facts={"option": "--max-model-len", "value": max_model_len},
         )
 
 
@@ -133,8 +132,7 @@ def check_block_division(launch: Launch) -> None:
 
 
 def _division(stage: Stage, message: str, option: str, value: int) -> StartupStops:
-    facts = {"option": option, "value": value}
-    return stop(stage, "invalid_value", message, exception="ZeroDivisionError", facts=facts)
+    return stop(stage, InvalidValue(option=option, value=value), message, exception="ZeroDivisionError")
 
 
 def check_data_parallel(launch: Launch) -> None:
@@ -142,10 +140,9 @@ def check_data_parallel(launch: Launch) -> None:
     if launch.get("data_parallel_size") == 0:
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--data-parallel-size", value=0),
             "data_parallel_rank (0) must be in the range [0, 0)",
             exception="ValidationError",
-            facts={"option": "--data-parallel-size", "value": 0},
         )
 
 
@@ -160,10 +157,9 @@ def check_gpu_count(launch: Launch, world_size: int) -> None:
         return
     raise stop(
         Stage.PARALLEL,
-        "too_few_gpus",
+        TooFewGpus(ranks=world_size, gpus=count),
         f"World size ({world_size}) is larger than the number of available GPUs ({count}) in this node. If this is "
         "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n- multiprocessing, set "
         "'--nnodes' appropriately.",
         exception="ValidationError",
-        facts={"option": "--tensor-parallel-size", "ranks": world_size, "gpus": count},
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -31,9 +32,5 @@ def refusal(executor: str, release: Release) -> StartupStops:
             f"backend, but you chose `{executor}`."
         )
     return stop(
-        Stage.OPTIONS,
-        "invalid_value",
-        message,
-        exception="ValidationError",
-        facts={"option": "--async-scheduling", "value": True},
+        Stage.OPTIONS, InvalidValue(option="--async-scheduling", value=True), message, exception="ValidationError"
     )

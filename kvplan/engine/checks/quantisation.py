@@ -10,6 +10,15 @@ from pathlib import Path
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks.methods import converted, deprecated, known, lookup
+from kvplan.engine.failures import (
+    QuantisationCapability,
+    QuantisationDeprecated,
+    QuantisationDtype,
+    QuantisationFileMissing,
+    QuantisationMismatch,
+    QuantisationOrder,
+    QuantisationUnknown,
+)
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -41,19 +50,17 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
     if lookup(method, release) is None:
         raise stop(
             Stage.OPTIONS,
-            "quantization_unknown",
+            QuantisationUnknown(method=method, asked=asked, accepted=known(release)),
             f"Unknown quantization method: {method}. Must be one of {list(known(release))}.",
             exception="ValidationError",
-            facts={"option": OPTION, "method": method, "asked": asked, "accepted": known(release)},
         )
     if deprecated(method, release) and not launch.get("allow_deprecated_quantization"):
         raise stop(
             Stage.OPTIONS,
-            "quantization_deprecated",
+            QuantisationDeprecated(method=method),
             "('The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, "
             f"set `--allow-deprecated-quantization`.', '{method}')",
             exception="ValidationError",
-            facts={"option": "--allow-deprecated-quantization", "method": method},
         )
     return method
 
@@ -61,11 +68,10 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
 def _mismatch(declared: str | None, asked: str) -> Exception:
     return stop(
         Stage.OPTIONS,
-        "quantization_mismatch",
+        QuantisationMismatch(declared=declared, asked=asked),
         f"Quantization method specified in the model config ({declared}) does not match the quantization method "
         f"specified in the `quantization` argument ({asked}).",
         exception="ValidationError",
-        facts={"option": OPTION, "declared": declared, "asked": asked},
     )
 
 
@@ -79,38 +85,34 @@ def check_support(
     if checkpoint.quantization is None and method.name in _NEEDS_SECTION:
         raise stop(
             Stage.OPTIONS,
-            "quantization_file_missing",
+            QuantisationFileMissing(method=method.name, files=method.files),
             f"{_NEEDS_SECTION[method.name]}.__init__() missing required positional arguments",
             exception="TypeError",
-            facts={"option": OPTION, "method": method.name, "files": method.files},
         )
     if checkpoint.quantization is None and method.files and not _has_file(checkpoint, method.files):
         raise stop(
             Stage.OPTIONS,
-            "quantization_file_missing",
+            QuantisationFileMissing(method=method.name, files=method.files),
             f"Cannot find the config file for {method.name}",
             exception="ValidationError",
-            facts={"option": OPTION, "method": method.name, "files": method.files},
         )
     _check_order(checkpoint, method.name, release)
     capability = hardware.capability[0] * 10 + hardware.capability[1]
     if capability < method.capability:
         raise stop(
             Stage.OPTIONS,
-            "quantization_capability",
+            QuantisationCapability(method=method.name, needed=method.capability),
             f"The quantization method {method.name} is not supported for the current GPU. Minimum capability: "
             f"{method.capability}. Current capability: {capability}.",
             exception="ValidationError",
-            facts={"option": OPTION, "method": method.name, "needed": method.capability, "capability": capability},
         )
     if model_dtype not in method.dtypes:
         listed = ", ".join(f"torch.{dtype}" for dtype in method.dtypes)
         raise stop(
             Stage.OPTIONS,
-            "quantization_dtype",
+            QuantisationDtype(method=method.name, dtype=model_dtype, accepted=method.dtypes),
             f"torch.{model_dtype} is not supported for quantization method {method.name}. Supported dtypes: [{listed}]",
             exception="ValidationError",
-            facts={"option": "--dtype", "method": method.name, "dtype": model_dtype, "accepted": method.dtypes},
         )
 
 
@@ -123,11 +125,10 @@ def _check_order(checkpoint: Checkpoint, method: str, release: Release) -> None:
     if ordered and release.has(checks.ACTIVATION_ORDER_REMOVED):
         raise stop(
             Stage.OPTIONS,
-            "quantization_order",
+            QuantisationOrder(),
             "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static "
             "activation ordering or desc_act=False.",
             exception="ValidationError",
-            facts={"option": OPTION, "method": method},
         )
 
 

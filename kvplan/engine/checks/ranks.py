@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kvplan.engine.failures import RanksRefused
 from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
@@ -222,5 +223,7 @@ def _launch(told: bool, option: str, text: str, assertion: str) -> StartupStops:
     return _refused(assertion, option, "AssertionError")
 
 
-def _refused(message: str, option: str, exception: str = "ValidationError", **facts: object) -> StartupStops:
-    return stop(Stage.OPTIONS, "ranks_refused", message, exception=exception, facts={"option": option, **facts})
+def _refused(
+    message: str, option: str, exception: str = "ValidationError", accepted: tuple[str, ...] = ()
+) -> StartupStops:
+    return stop(Stage.OPTIONS, RanksRefused(option=option, accepted=accepted), message, exception=exception)

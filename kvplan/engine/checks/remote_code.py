@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import RemoteCodeNeeded
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.launch.values import Launch
@@ -98,8 +99,7 @@ def check(checkpoint: Checkpoint, launch: Launch) -> None:
         )
     raise stop(
         Stage.OPTIONS,
-        "remote_code",
+        RemoteCodeNeeded(model_type=checkpoint.model_type, class_path=str(code) if code else None),
         text,
         exception="ValidationError",
-        facts={"option": OPTION, "model_type": checkpoint.model_type, "code": str(code) if code else None},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import ConfigNotRead
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.releases import Release
@@ -46,8 +47,7 @@ def check(checkpoint: Checkpoint, release: Release) -> None:
         return
     raise stop(
         Stage.OPTIONS,
-        "config_not_read",
+        ConfigNotRead(field="rope_parameters", since=None if own is None else own[0]),
         "rope_parameters should have a 'rope_type' key",
         exception="ValidationError",
-        facts={"field": "rope_parameters", "since": None if own is None else own[0]},
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import NoParallelPlan, PartNotDivisible
 from kvplan.engine.models.by_name import FEED_FORWARD
 from kvplan.engine.models.geometry import ModelGeometry, Tower
 from kvplan.engine.stop import StartupStops, stop
@@ -36,9 +37,8 @@ def _check_plans(checkpoint: Checkpoint, geometry: ModelGeometry, config: Engine
         if size > 1 and kind in geometry.lacks_plans:
             raise stop(
                 Stage.LAYERS,
-                "no_parallel_plan",
+                NoParallelPlan(),
                 f"the Transformers class of {checkpoint.model_type} does not support {kind} parallel.",
-                facts={"model_type": checkpoint.model_type, "kind": kind},
             )
 
 
@@ -80,14 +80,13 @@ def _check_feed_forward(checkpoint: Checkpoint, geometry: ModelGeometry, config:
 def _stop(part: str, size: int, tensor: int, tower: Tower | None = None, text: str | None = None) -> StartupStops:
     return stop(
         Stage.PARALLEL,
-        "part_not_divisible",
+        PartNotDivisible(
+            part=part,
+            size=size,
+            tensor_parallel=tensor,
+            tower=None if tower is None else tower.place,
+            whole_on_request=tower is not None and tower.whole_on_request,
+        ),
         f"{size} is not divisible by {tensor}" if text is None else text,
         exception="AssertionError",
-        facts={
-            "part": part,
-            "size": size,
-            "tensor_parallel": tensor,
-            "tower": None if tower is None else tower.place,
-            "whole_on_request": tower is not None and tower.whole_on_request,
-        },
     )

@@ -11,6 +11,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks.weight_parts import Experts, parts
 from kvplan.engine.checks.weight_schemes import scheme_of
 from kvplan.engine.config import EngineConfig
+from kvplan.engine.failures import WeightBlockSplit
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
@@ -31,16 +32,14 @@ def check(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig,
         if objection is not None:
             raise stop(
                 Stage.LAYERS,
-                "weight_block_split",
+                WeightBlockSplit(
+                    weight=part.name,
+                    size=objection.size,
+                    block=objection.block,
+                    tensor_parallel=config.tensor_parallel,
+                    experts=experts,
+                    expert_parallel=config.expert_parallel,
+                ),
                 objection.message,
                 exception=objection.exception,
-                facts={
-                    "weight": part.name,
-                    "size": objection.size,
-                    "block": objection.block,
-                    "scheme": scheme.label,
-                    "tensor_parallel": config.tensor_parallel,
-                    "experts": experts,
-                    "expert_parallel": config.expert_parallel,
-                },
             )

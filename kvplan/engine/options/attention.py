@@ -10,6 +10,7 @@ from typing import Any
 
 from kvplan.engine import boundary
 from kvplan.engine.checks import backend_names
+from kvplan.engine.failures import InvalidValue, NotEmulated
 from kvplan.engine.options import connectors
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
@@ -23,9 +24,8 @@ def backend(launch: Launch) -> Any:
     if flag is not None and nested is not None:
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--attention-backend", value=str(flag)),
             "attention_backend and attention_config.backend are mutually exclusive",
-            facts={"option": "--attention-backend", "value": str(flag)},
         )
     asked = flag if flag is not None else nested
     backend_names.check(asked, launch.release)
@@ -65,15 +65,14 @@ def check_host_rows(launch: Launch, *, indexes: bool) -> None:
         message = "HiSparse requires --scheduler-reserve-full-isl; remove --no-scheduler-reserve-full-isl."
     elif not indexes:
         message = "HiSparse is only supported for DSA models with index_topk."
-    facts = {"option": "--attention-config", "value": "hisparse_config"}
     if message is not None:
-        raise stop(Stage.OPTIONS, "invalid_value", message, exception="ValidationError", facts=facts)
+        facts = InvalidValue(option="--attention-config", value="hisparse_config")
+        raise stop(Stage.OPTIONS, facts, message, exception="ValidationError")
     raise stop(
         Stage.LAYERS,
-        "unplaceable_architecture",
+        NotEmulated(why="HiSparse keeps part of the cache in host memory"),
         "HiSparse keeps part of the cache in host memory, which kvplan does not plan",
         exception="NotEmulated",
-        facts={"why": "HiSparse keeps part of the cache in host memory"},
     )
 
 

@@ -6,6 +6,7 @@ Sources: `engine/arg_utils.py`, `config/scheduler.py`.
 from __future__ import annotations
 
 from kvplan.engine.checks import bounds
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
@@ -50,18 +51,16 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
     if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
             exception="ValidationError",
-            facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     if tokens < seqs:
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
             exception="ValidationError",
-            facts={"option": "--max-num-batched-tokens", "value": tokens},
         )
     _check_threshold(launch, geometry, max_model_len)
     hook = families.hook_of(geometry.architecture, release) if seqs >= MANY_SEQUENCES else None
@@ -76,11 +75,10 @@ def check_features(launch: Launch) -> None:
         if given.value(launch, name) not in (None, 1):
             raise stop(
                 Stage.OPTIONS,
-                "invalid_value",
+                InvalidValue(option="--" + name.replace("_", "-"), value=launch.get(name)),
                 "Concurrent Partial Prefill is not supported. We recommend to remove Concurrent Partial Prefill from "
                 "your config.",
                 exception="NotImplementedError",
-                facts={"option": "--" + name.replace("_", "-"), "value": launch.get(name)},
             )
 
 
@@ -92,10 +90,9 @@ def _check_threshold(launch: Launch, geometry: ModelGeometry, max_model_len: int
     if threshold > max_model_len:
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--long-prefill-token-threshold", value=threshold),
             f"long_prefill_token_threshold ({threshold}) cannot be greater than the max_model_len ({max_model_len}).",
             exception="ValidationError",
-            facts={"option": "--long-prefill-token-threshold", "value": threshold},
         )
 
 

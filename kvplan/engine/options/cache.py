@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import boundary
 from kvplan.engine.dtypes import known
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
@@ -19,10 +20,9 @@ def requested_dtype(launch: Launch) -> str:
     if value not in accepted:
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(option="--kv-cache-dtype", value=value, accepted=accepted),
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
             exception="ValidationError",
-            facts={"option": "--kv-cache-dtype", "value": value, "accepted": accepted},
         )
     return value
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kvplan.engine.failures import ConnectorRefused
 from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
@@ -87,9 +88,9 @@ def check(launch: Launch) -> None:
         return
     role, name = config.get("kv_role"), config.get("kv_connector")
     if role is not None and role not in ROLES:
-        raise _refused(f"Unsupported kv_role: {role}. Supported roles are {ROLES}", role)
+        raise _refused(f"Unsupported kv_role: {role}. Supported roles are {ROLES}")
     if name is not None and role is None:
-        raise _refused(f"Please specify kv_role when kv_connector is set, supported roles are {ROLES}", name)
+        raise _refused(f"Please specify kv_role when kv_connector is set, supported roles are {ROLES}")
     if launch.release.has(history.CONNECTOR_ASKED_ABOUT_GRAPHS) and not given.value(launch, "enforce_eager"):
         _lookup(_read(config), launch.release)
 
@@ -158,22 +159,15 @@ def _layout(asked: Transfer, release: Release, *, use_mla: bool) -> str | None:
         wants = known.layout is not None and release.within(known.layout_since, None)
         return known.layout if wants and not (known.heads_only and use_mla) else None
     if asked.children is None:
-        raise stop(
-            Stage.SPECS,
-            "connector_refused",
-            "",
-            exception="AssertionError",
-            facts={"option": OPTION, "connector": _MULTI, "check": "a MultiConnector lists its connectors"},
-        )
+        raise stop(Stage.SPECS, ConnectorRefused(lists_none=True), "", exception="AssertionError")
     wanted = dict.fromkeys(_layout(child, release, use_mla=use_mla) for child in asked.children)
     wanted.pop(None, None)
     if len(wanted) > 1:
         raise stop(
             Stage.SPECS,
-            "connector_refused",
+            ConnectorRefused(),
             f"KV cache layout mismatch: found {len(wanted)} different layouts "
             f"({', '.join(str(layout) for layout in wanted)}).All connectors must use the same layout.",
-            facts={"option": OPTION, "connector": _MULTI},
         )
     return next(iter(wanted), None)
 
@@ -183,11 +177,11 @@ def _lookup(asked: Transfer, release: Release) -> Connector | None:
     if asked.module:
         return None
     if asked.name is None:
-        raise _refused("Connector name is not set in KVTransferConfig", None)
+        raise _refused("Connector name is not set in KVTransferConfig")
     for connector in _CONNECTORS:
         if connector.name == asked.name and release.within(connector.since, connector.until):
             return connector
-    raise _refused(f"Unsupported connector type: {asked.name}", asked.name, known=known(release))
+    raise _refused(f"Unsupported connector type: {asked.name}", known(release))
 
 
 def working_with_hybrid(release: Release) -> tuple[str, ...]:
@@ -203,14 +197,8 @@ def known(release: Release) -> tuple[str, ...]:
     return tuple(one.name for one in _CONNECTORS if release.within(one.since, one.until))
 
 
-def _refused(message: str, value: object, **facts: object) -> StartupStops:
-    return stop(
-        Stage.OPTIONS,
-        "connector_refused",
-        message,
-        exception="ValidationError",
-        facts={"option": OPTION, "value": value, **facts},
-    )
+def _refused(message: str, known: tuple[str, ...] = ()) -> StartupStops:
+    return stop(Stage.OPTIONS, ConnectorRefused(known=known), message, exception="ValidationError")
 
 
 def _read(config: Mapping[str, Any]) -> Transfer:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
 from kvplan.engine.stop import stop
@@ -51,10 +52,9 @@ def check(lacking: tuple[str, ...], release: Release) -> None:
         name = "Model Runner V2" if release.has(capacity.V2_RUNNER_FOR_MODELS) else "VLLM_USE_V2_MODEL_RUNNER"
         raise stop(
             Stage.OPTIONS,
-            "invalid_value",
+            InvalidValue(),
             f"{name} does not yet support: {', '.join(lacking)}",
             exception="ValidationError",
-            facts={"lacking": lacking},
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.launch.options import default_of
@@ -32,10 +33,5 @@ def positive(launch: Launch, name: str) -> int:
     size = number(launch, name)
     if size < 1:
         option = "--" + name.replace("_", "-")
-        raise stop(
-            Stage.OPTIONS,
-            "invalid_value",
-            f"{option} must be at least 1, got {size}",
-            facts={"option": option, "value": size},
-        )
+        raise stop(Stage.OPTIONS, InvalidValue(option=option, value=size), f"{option} must be at least 1, got {size}")
     return size

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import ContextTooLong
 from kvplan.engine.models.by_name import LENGTH_INCLUDES_SCALING
 from kvplan.engine.options import given
 from kvplan.engine.speculation.values import Speculation
@@ -61,12 +62,11 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
         ):
             raise stop(
                 Stage.OPTIONS,
-                "max_model_len_too_long",
+                ContextTooLong(asked=int(asked), derived=int(derived)),
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
                 exception="ValidationError",
-                facts={"option": "--max-model-len", "asked": int(asked), "derived": int(derived), "field": key},
             )
     return int(asked), f"--max-model-len {asked}"
 

@@ -6,6 +6,7 @@ Sources: `engine/arg_utils.py`, `config/vllm.py`.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.models.by_name import CHUNK_SIZE_IGNORED
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors
@@ -52,9 +53,8 @@ def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint, *, drafts_fr
     if asked is False and cause is not None:
         raise stop(
             Stage.OPTIONS,
-            "hybrid_manager",
+            HybridManagerRefused(cause=cause),
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
             exception="ValidationError",
-            facts={"option": "--no-disable-hybrid-kv-cache-manager", "cause": cause},
         )
     return bool(asked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.by_name import NO_FLOAT16
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
@@ -22,10 +23,9 @@ def resolve(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> 
         if asked == "float16" and no_half:
             raise stop(
                 Stage.OPTIONS,
-                "invalid_value",
+                InvalidValue(option="--dtype", value=asked, accepted=("bfloat16", "float32")),
                 f"The model type {checkpoint.model_type!r} does not support float16.",
                 exception="ValidationError",
-                facts={"option": "--dtype", "value": asked, "accepted": ("bfloat16", "float32")},
             )
         return asked
     bf16 = launch.hardware.capability >= (8, 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks import executors
+from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import first_runner
 from kvplan.engine.speculation import running
@@ -89,10 +90,9 @@ def async_scheduling(
         if asked and hindrance is not None:
             raise stop(
                 Stage.OPTIONS,
-                "invalid_value",
+                InvalidValue(option="--async-scheduling", value=True, accepted=("False",)),
                 f"Async scheduling is not supported with {hindrance}.",
                 exception="ValidationError",
-                facts={"option": "--async-scheduling", "value": True, "accepted": ("False",)},
             )
         return bool(asked)
     return supported and geometry.runner_type == "generate" and hindrance is None

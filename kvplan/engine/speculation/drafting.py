@@ -6,6 +6,7 @@ functions of v1/worker/gpu/spec_decode for V2.
 
 from __future__ import annotations
 
+from kvplan.engine.failures import DraftNotBuilt
 from kvplan.engine.models.draft_names import NO_PREFIX_CACHING
 from kvplan.engine.speculation import hidden_states
 from kvplan.engine.speculation.values import Speculation
@@ -35,14 +36,13 @@ def backend_wish(speculation: Speculation, target: str | None, runner: str, rele
 def refusal(speculation: Speculation, release: Release, runner: str, *, prefix_caching: bool) -> StartupError | None:
     """Why the draft cannot be built beside a target that was."""
     if runner == "V1" and speculation.method == hidden_states.METHOD and speculation.tokens != 1:
-        return hidden_states.one_token_only(speculation.tokens)
+        return hidden_states.one_token_only()
     if speculation.failure is not None or speculation.checkpoint is None:
         return speculation.failure
     for name in speculation.checkpoint.architectures if prefix_caching else ():
         behaviour, message = NO_PREFIX_CACHING.get(name, (None, ""))
         if behaviour is not None and release.has(behaviour):
-            facts = {"option": "--enable-prefix-caching"}
-            return StartupError(Stage.LAYERS, "AssertionError", message, "draft_not_built", facts)
+            return StartupError(Stage.LAYERS, "AssertionError", message, DraftNotBuilt())
     return None
 
 

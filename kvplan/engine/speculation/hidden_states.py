@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import DraftNotBuilt
 from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, ModelGeometry, OwnCache, Role
 from kvplan.engine.parallel import pipeline_unsupported
 from kvplan.engine.speculation.values import Speculation
@@ -33,7 +34,7 @@ def settle(
     if tokens is None:
         raise refused("num_speculative_tokens must be provided", "num_speculative_tokens", None)
     if pipeline_parallel > 1:
-        raise pipeline_unsupported(ARCHITECTURE, draft=True)
+        raise pipeline_unsupported(draft=True)
     width = checkpoint.text_config.get("hidden_size")
     if not isinstance(width, int):
         raise InputError(f"{checkpoint.file}: the field 'hidden_size' is missing: the hidden states are that wide")
@@ -70,7 +71,6 @@ def _layer_ids(want: Wanted) -> tuple[object, ...]:
     return tuple(ids)
 
 
-def one_token_only(tokens: int) -> StartupError:
+def one_token_only() -> StartupError:
     """The assertion of the V1 runner's proposer."""
-    facts = {"option": "--speculative-config", "key": "num_speculative_tokens", "value": tokens, "accepted": ("1",)}
-    return StartupError(Stage.LAYERS, "AssertionError", "num_speculative_tokens must be 1", "draft_not_built", facts)
+    return StartupError(Stage.LAYERS, "AssertionError", "num_speculative_tokens must be 1", DraftNotBuilt())

@@ -6,6 +6,7 @@ asynchronous scheduling part of `VllmConfig.__post_init__` (config/vllm.py).
 
 from __future__ import annotations
 
+from kvplan.engine.failures import NoRoomForDraft
 from kvplan.engine.graphs import captures_decode_steps
 from kvplan.engine.models.draft_names import DFLASH2
 from kvplan.engine.speculation.values import Speculation
@@ -77,23 +78,13 @@ def check_adaptive(speculation: Speculation | None, launch: Launch, pipeline: in
         raise refused(
             "Adaptive verification only supported with DSpark", "enable_adaptive_verification", True, ("false",)
         )
-    for hindered, option, why in (
-        (bool(launch.get("enable_lora")), "--enable-lora", "is not currently compatible with LoRA"),
-        (not captures_decode_steps(launch), "--enforce-eager", "requires full CUDA graphs"),
-        (pipeline > 1, "--pipeline-parallel-size", "is not currently compatible with pipeline parallelism"),
+    for hindered, why in (
+        (bool(launch.get("enable_lora")), "is not currently compatible with LoRA"),
+        (not captures_decode_steps(launch), "requires full CUDA graphs"),
+        (pipeline > 1, "is not currently compatible with pipeline parallelism"),
     ):
         if hindered:
-            raise stop(
-                Stage.OPTIONS,
-                "speculative_config",
-                f"Adaptive verification {why}",
-                facts={
-                    "option": option,
-                    "key": "enable_adaptive_verification",
-                    "value": True,
-                    "accepted": ("false",),
-                },
-            )
+            raise refused(f"Adaptive verification {why}", "enable_adaptive_verification", True, ("false",))
 
 
 def check_batch(speculation: Speculation | None, release: Release, batched: int, seqs: int) -> None:
@@ -115,10 +106,9 @@ def check_batch(speculation: Speculation | None, release: Release, batched: int,
         return
     raise stop(
         Stage.OPTIONS,
-        "no_room_for_draft",
+        NoRoomForDraft(batched_tokens=batched, slots=slots),
         f"max_num_batched_tokens ({batched}) leaves no room for the speculative decoding settings ({what}: {slots}). "
         "Increase max_num_batched_tokens, or decrease num_speculative_tokens or max_num_seqs.",
-        facts={"option": "--max-num-batched-tokens", "value": batched, "slots": slots},
     )
 
 

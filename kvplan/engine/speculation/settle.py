@@ -10,6 +10,13 @@ from dataclasses import replace
 
 from kvplan.checkpoint.speculators import KIND
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.failures import (
+    DraftNotBuilt,
+    HeadsNotDivisible,
+    NoStatesForDraft,
+    SpeculativeConfigRefused,
+    UnknownArchitecture,
+)
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models import draft_names, drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
@@ -117,7 +124,7 @@ def settle(
         and release.has(history.DRAFT_PIPELINED_LIKE_TARGET)
         and not drafts.supports_pipeline(rewritten.checkpoint, release)
     ):
-        raise pipeline_unsupported(rewritten.checkpoint.architectures[0], draft=True)
+        raise pipeline_unsupported(draft=True)
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
@@ -128,7 +135,7 @@ def settle(
         layers = _layers(rewritten.checkpoint, release, target, tokens, pipeline_parallel, launch)
     except Refused as refusal:
         if refusal.stage != "layers":
-            raise _unknown(refusal, rewritten.checkpoint) from None
+            raise _unknown(refusal) from None
         return replace(settled, failure=_not_built(refusal))
     heads = rewritten.checkpoint.text_config.get("num_attention_heads")
     if isinstance(heads, int):
@@ -171,12 +178,9 @@ def _states_missing(
         Stage.LAYERS,
         "RuntimeError",
         "Model does not support EAGLE3 interface but aux_hidden_state_outputs was requested",
-        "no_states_for_draft",
-        {
-            "architecture": target.architecture,
-            "method": method,
-            "since": auxiliary.first_release(target.architecture),
-        },
+        NoStatesForDraft(
+            architecture=target.architecture, method=method, since=auxiliary.first_release(target.architecture)
+        ),
     )
 
 
@@ -302,16 +306,9 @@ def _no_layers_to_draft_with(draft: Checkpoint) -> StartupStops:
     """vLLM divides the number of tokens by that of the MTP layers."""
     return stop(
         Stage.OPTIONS,
-        "speculative_config",
+        SpeculativeConfigRefused(key="method", value="mtp", why=f"the config of {draft.reference} has no MTP layers"),
         "integer modulo by zero",
         exception="ZeroDivisionError",
-        facts={
-            "option": "--speculative-config",
-            "key": "method",
-            "value": "mtp",
-            "accepted": (),
-            "why": f"the config of {draft.reference} has no MTP layers",
-        },
     )
 
 
@@ -350,9 +347,8 @@ def _check_heads(heads: int, tensor_parallel: int) -> None:
     if heads and heads % tensor_parallel:
         raise stop(
             Stage.PARALLEL,
-            "heads_not_divisible",
+            HeadsNotDivisible(heads=heads, tensor_parallel=tensor_parallel),
             f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel}).",
-            facts={"heads": heads, "tensor_parallel": tensor_parallel},
         )
 
 
@@ -394,7 +390,7 @@ def _standalone(draft: Checkpoint, release: Release) -> ModelGeometry:
     try:
         return build_model(draft, release, prefix="draft_model")
     except Refused as refusal:
-        raise _unknown(refusal, draft) from None
+        raise _unknown(refusal) from None
     except Unplaceable as unplaceable:
         raise InputError(f"--speculative-config: the draft model {draft.reference}: {unplaceable}") from None
 
@@ -421,17 +417,9 @@ def _layers(
         raise InputError(f"--speculative-config: the draft {draft.reference}: {unplaceable}") from None
 
 
-def _unknown(refusal: Refused, draft: Checkpoint) -> Exception:
-    return stop(
-        Stage.OPTIONS,
-        "unknown_architecture",
-        refusal.message,
-        exception=refusal.exception,
-        facts={"architecture": refusal.architecture, "architectures": draft.architectures, "draft": draft.reference},
-    )
+def _unknown(refusal: Refused) -> Exception:
+    return stop(Stage.OPTIONS, UnknownArchitecture(), refusal.message, exception=refusal.exception)
 
 
 def _not_built(refusal: Refused) -> StartupError:
-    return StartupError(
-        Stage.LAYERS, refusal.exception, refusal.message, "draft_not_built", {"architecture": refusal.architecture}
-    )
+    return StartupError(Stage.LAYERS, refusal.exception, refusal.message, DraftNotBuilt())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvplan.engine.failures import SpeculativeConfigRefused
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
@@ -143,12 +144,7 @@ class Wanted:
 
 def refused(message: str, key: str, value: object, accepted: tuple[str, ...] = ()) -> StartupStops:
     """The refusal of one key's value."""
-    return stop(
-        Stage.OPTIONS,
-        "speculative_config",
-        message,
-        facts={"option": "--speculative-config", "key": key, "value": value, "accepted": accepted},
-    )
+    return stop(Stage.OPTIONS, SpeculativeConfigRefused(key=key, value=value, accepted=accepted), message)
 
 
 def asked(launch: Launch) -> Mapping[str, Any] | None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from kvplan.launch import prefixes
+from kvplan.launch.command import PYTHON
 from kvplan.launch.environment import split_assignment
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
 from kvplan.launch.options import all_flags
@@ -29,7 +31,6 @@ ConfigMaps = Mapping[str, dict[str, Passage]]
 """ConfigMaps by name: their contents by key."""
 
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash", "ksh"})
-_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
 # fmt: off
 _TALKERS = frozenset(
     (
@@ -206,12 +207,13 @@ class Reader:
 
     def words(self, words: Sequence[Passage], script: Script | None = None) -> Iterator[Found]:
         """Every launch that these words start."""
-        rest, environment = self._without_prefix(list(words))
+        rest, assigned = prefixes.strip(words, split=Passage.split)
         if not rest or self.depth > MAX_NESTING:
             return
         reader = self
-        if environment:
-            around = replace(self.around, environment={**self.around.environment, **environment})
+        if assigned:
+            values = {name: word.cut(len(name) + 1, len(word.text)) for name, word in assigned.items()}
+            around = replace(self.around, environment={**self.around.environment, **values})
             reader = replace(self, around=around)
         yield from reader._program(rest, script)
 
@@ -314,44 +316,6 @@ class Reader:
             script.variables[str(position)] = word
         script.variables["@"] = tuple(words[1:])
         return script
-
-    def _without_prefix(self, words: list[Passage]) -> tuple[list[Passage], dict[str, Passage]]:
-        """What is left behind assignments, `exec`, `env` and the like."""
-        environment: dict[str, Passage] = {}
-        while words:
-            text = words[0].text
-            pair = split_assignment(text)
-            name = PurePosixPath(text).name
-            if pair is not None:
-                environment[pair[0]] = words[0].cut(len(pair[0]) + 1, len(text))
-                del words[0]
-            elif name in (
-                "exec",
-                "nohup",
-                "time",
-                "command",
-                "builtin",
-                "then",
-                "do",
-                "!",
-                "setsid",
-                "tini",
-                "dumb-init",
-            ):
-                del words[0]
-                while words and words[0].text in ("--", "-g", "-s", "-p", "-a", "-c", "-l"):
-                    del words[0]
-            elif name == "env" and len(words) > 1:
-                del words[0]
-                while words and words[0].text.startswith("-"):
-                    flag = words.pop(0).text
-                    if flag in ("-u", "--unset") and words:
-                        del words[0]
-                    elif flag in ("-S", "--split-string") and words:
-                        words[0:1] = list(words[0].split())
-            else:
-                break
-        return words, environment
 
 
 def _is_hidden(value: Passage) -> bool:
@@ -456,7 +420,7 @@ def _unfollowed(words: Sequence[Passage]) -> str | None:
         return None
     if program in _SHELLS:
         return _unfollowed_shell(words, given)
-    if _PYTHON.fullmatch(program):
+    if PYTHON.fullmatch(program):
         other = not given or given[0].startswith("dynamo.") or (_is_text(words) and "vllm" not in given[0])
         return None if other else f"the command runs Python code that is not at hand: {_brief(given[0])}"
     return f"the command starts {_brief(words[0].text)}, which is not at hand"

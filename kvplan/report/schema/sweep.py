@@ -45,7 +45,7 @@ class Values(Part):
     needed_bytes: int | None
 
 
-class Row(Part):
+class Combination(Part):
     """One combination. With a `problem` all but `options` are null."""
 
     options: dict[str, str]
@@ -76,7 +76,7 @@ class Change(Part):
     """Keys of the report's `causes`."""
 
 
-class Step(Part):
+class Comparison(Part):
     """From one row to the next that differs from it in one option only."""
 
     before: int
@@ -103,8 +103,8 @@ class SweepReport(Part):
 
     schema_: Literal["kvplan-sweep/1"] = Field(alias="schema")
     axes: list[Axis]
-    rows: list[Row]
-    steps: list[Step] | None
+    rows: list[Combination]
+    steps: list[Comparison] | None
     """Null unless differences were asked for."""
     causes: dict[str, Cause]
     verdict: Literal["ok", "note", "warning", "error"]

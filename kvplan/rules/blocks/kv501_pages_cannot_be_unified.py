@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import boundary_layers
+from kvplan.engine.failures import PagesNotUnifiable
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import PAGES_PADDED_EXCEPT_MLA
 from kvplan.rules import words
-from kvplan.rules.cache.attention import automatic_layers, without_boundary
-from kvplan.rules.failures import errors, indices
+from kvplan.rules.cache.attention import without_boundary
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,9 +19,9 @@ CODE = "KV501"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "pages_not_unifiable"):
+    for error, facts in plan.failures(PagesNotUnifiable):
         pages = sorted({layer.spec_page_bytes for layer in plan.layers})
-        sizes = words.either([words.number(size) for size in pages], "and")
+        sizes = words.listed([words.number(size) for size in pages])
         options = ("--kv-cache-dtype-skip-layers",) if plan.skip.tokens else ("--kv-cache-dtype",)
         yield Finding(
             rule=CODE,
@@ -28,7 +30,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"{words.release_name(plan)} cannot bring the layers' pages{f' of {sizes} bytes' if pages else ''} to "
                 f"one size: a smaller one does not divide the largest ({error.type})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=options,
             fix=_fix(plan),
         )
@@ -36,7 +38,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _fix(plan: Plan) -> str:
     """What makes the pages equal or paddable."""
-    if automatic_layers(plan):
+    if boundary_layers(plan):
         return without_boundary(plan)
     if plan.skip.tokens:
         return "drop --kv-cache-dtype-skip-layers: the skipped layers are those with the other page"
@@ -62,6 +64,6 @@ RULE = Rule(
     references=("vllm#42890",),
     bad=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8_per_token_head"),
     good=Example(version="0.20.2", command="vllm serve google/gemma-4-26B-A4B-it --kv-cache-dtype fp8"),
-    claims=("pages_not_unifiable",),
+    claims=(PagesNotUnifiable,),
     check=check,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import boundary_layers
+from kvplan.engine.failures import AssertionFails
 from kvplan.engine.values import Plan, Stage, StartupError
 from kvplan.rules import words
-from kvplan.rules.cache.attention import SKIP_FLAG, automatic_layers, without_boundary
-from kvplan.rules.failures import errors, indices, said, whole
+from kvplan.rules.cache.attention import SKIP_FLAG, without_boundary
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,9 +19,9 @@ _PAGES = frozenset({Stage.GROUPING, Stage.SPECS, Stage.CAPACITY})
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per assertion: the page assertion in words, any other as it stands."""
-    for error in errors(plan, "assertion"):
+    for error, facts in plan.failures(AssertionFails):
         if error.stage in _PAGES and plan.skip.tokens:
-            yield _pages(plan, error)
+            yield _pages(plan, error, facts)
         else:
             yield Finding(
                 rule=CODE,
@@ -28,16 +30,16 @@ def check(plan: Plan) -> Iterator[Finding]:
                     f"{words.release_name(plan)} stops at an assertion of its own in stage {error.stage.value} "
                     f"({said(error)})"
                 ),
-                layers=indices(plan, error),
+                layers=indices(plan, facts),
                 fix="leave out what differs from a plain launch (cache dtype, skip list, block size) step by step",
             )
 
 
-def _pages(plan: Plan, error: StartupError) -> Finding:
+def _pages(plan: Plan, error: StartupError, facts: AssertionFails) -> Finding:
     """The page of a sliding-window layer outgrows the page it was padded to."""
     skipped_full = tuple(layer.index for layer in plan.layers if layer.skipped and not layer.sliding_window)
-    fixed = whole(error, "padded_page_bytes")
-    common = whole(error, "common_page_bytes") or whole(error, "page_bytes")
+    fixed = facts.padded_page_bytes
+    common = facts.common_page_bytes or facts.page_bytes
     which = f"the skipped full-attention {words.layers(skipped_full)}" if skipped_full else "a skipped layer"
     if fixed is None or common is None:
         pages = "its pages are larger than those fixed for the sliding-window layers, which cannot grow"
@@ -58,7 +60,7 @@ def _pages(plan: Plan, error: StartupError) -> Finding:
 
 def _fix(plan: Plan, full: set[int]) -> str:
     """The list without full-attention layers."""
-    if full & set(automatic_layers(plan)):
+    if full & set(boundary_layers(plan)):
         return without_boundary(plan)
     kept = [token for token in plan.skip.tokens if not (token.isdecimal() and int(token) in full)]
     if kept:
@@ -90,6 +92,6 @@ RULE = Rule(
         version="0.33.0",
         command="vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers sliding_window",
     ),
-    claims=("assertion",),
+    claims=(AssertionFails,),
     check=check,
 )

@@ -46,7 +46,7 @@ def _empty_slots(plan: Plan) -> Iterator[Finding]:
             severity=Severity.NOTE,
             message=(
                 f"{len(lengths)} groups of up to {max(lengths)} layers share the pool: "
-                f"{words.plural(empty, 'slot')} "
+                f"{words.counted(empty, 'slot')} "
                 f"of {slots} {'stays' if empty == 1 else 'stay'} empty ({words.percent(empty, slots)} of the pool)"
             ),
         )

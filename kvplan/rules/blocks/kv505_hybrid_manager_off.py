@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.options import connectors
+from kvplan.engine.facade import connector, connectors_working_with_hybrid
+from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -18,7 +19,7 @@ FLAG = "--disable-hybrid-kv-cache-manager"
 def check(plan: Plan) -> Iterator[Finding]:
     """The refusal where start-up fails over it, else what it costs."""
     failed = False
-    for error in errors(plan, "hybrid_manager"):
+    for error, _ in plan.failures(HybridManagerRefused):
         failed = True
         yield Finding(
             rule=CODE,
@@ -44,7 +45,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         severity=Severity.WARNING,
         message=(
             f"{cause}: {len(sliding)} of {len(owners)} layers need only a window of "
-            f"{words.either([words.number(size) for size in windows])} tokens and keep all "
+            f"{words.listed([words.number(size) for size in windows], 'or')} tokens and keep all "
             f"{words.number(settings.max_model_len)}"
         ),
         layers=tuple(sorted({layer.index for layer in sliding})),
@@ -55,14 +56,14 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 def _switched_off(plan: Plan) -> tuple[str, str]:
     """What switches the manager off though nobody asked for it, and what to do about it."""
-    connector = connectors.transfer(plan.launch)
-    if connector is None:
+    transfer = connector(plan.launch)
+    if transfer is None:
         return (
             "this launch switches the hybrid KV cache manager off",
             "drop --kv-events-config, or use a later release",
         )
-    name = connector.name or "the KV connector"
-    able = connectors.working_with_hybrid(plan.release)
+    name = transfer.name or "the KV connector"
+    able = connectors_working_with_hybrid(plan.release)
     if not able:
         return (
             f"{words.release_name(plan)} switches the hybrid KV cache manager off for every KV connector",
@@ -92,6 +93,6 @@ RULE = Rule(
         command="vllm serve google/gemma-3-27b-it --disable-hybrid-kv-cache-manager --max-model-len 32768",
     ),
     good=Example(version="0.33.0", command="vllm serve google/gemma-3-27b-it --max-model-len 32768"),
-    claims=("hybrid_manager",),
+    claims=(HybridManagerRefused,),
     check=check,
 )

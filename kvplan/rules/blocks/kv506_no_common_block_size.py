@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from kvplan.engine.failures import NoCommonBlockSize, NoSharedBlockSize
 from kvplan.engine.values import Plan, StartupError
 from kvplan.history.blocks import BLOCK_SIZE_SHARED_BY_ALL_BACKENDS
 from kvplan.rules import words
-from kvplan.rules.failures import errors, indices, names, said, whole
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -20,34 +21,23 @@ _MULTIPLE = re.compile(r"\w+\((?:base=)?(\d+)\)")
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
-    for error in errors(plan, "no_common_block_size", "no_shared_block_size"):
-        backends = names(error, "backends") or _backends(plan)
-        who = words.either(backends, "and") if backends else "the model's attention backends"
-        size = whole(error, "block_size") or (plan.settings.block_size if plan.settings else None)
-        if error.code == "no_common_block_size" and size is not None:
-            message = f"block size {size} has no part that {who} can all read"
-        else:
-            message = f"{who} share no block size"
-        yield Finding(
-            rule=CODE,
-            severity=Severity.ERROR,
-            message=f"{message} ({said(error)})",
-            layers=indices(plan, error),
-            options=(FLAG,),
-            fix=_fix(plan, error),
-        )
+    for error, common in plan.failures(NoCommonBlockSize):
+        message = f"block size {common.block_size} has no part that {words.listed(common.backends)} can all read"
+        yield _finding(message, error, _fix(plan, common.kernel_block_sizes))
+    for error, shared in plan.failures(NoSharedBlockSize):
+        message = f"{words.listed(shared.backends)} share no block size"
+        yield _finding(message, error, _fix(plan, ""))
 
 
-def _backends(plan: Plan) -> tuple[str, ...]:
-    """The backends of the plan's layers, in layer order."""
-    return tuple(dict.fromkeys(layer.backend for layer in plan.layers if layer.backend))
+def _finding(message: str, error: StartupError, fix: str) -> Finding:
+    return Finding(rule=CODE, severity=Severity.ERROR, message=f"{message} ({said(error)})", options=(FLAG,), fix=fix)
 
 
-def _fix(plan: Plan, error: StartupError) -> str:
+def _fix(plan: Plan, kernel_block_sizes: str) -> str:
     """A size all of them take, or a release that looks for one."""
     if plan.launch.get("block_size") is not None:
         return f"drop {FLAG}: vLLM then chooses a size by the backends"
-    size = _read_by_all(str(error.facts.get("kernel_block_sizes", "")))
+    size = _read_by_all(kernel_block_sizes)
     if size is None:
         return "choose one backend for all attention layers with --attention-backend"
     if plan.release.has(BLOCK_SIZE_SHARED_BY_ALL_BACKENDS):
@@ -91,6 +81,6 @@ RULE = Rule(
         version="0.33.0",
         command="vllm serve DeepSeek-V2-Lite -tp 2 --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0 1",
     ),
-    claims=("no_common_block_size", "no_shared_block_size"),
+    claims=(NoCommonBlockSize, NoSharedBlockSize),
     check=check,
 )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import CacheLayoutImpossible
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,8 +18,8 @@ VARIABLE = "VLLM_KV_CACHE_LAYOUT"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "cache_layout"):
-        asked = fact(error, "requested") or plan.launch.environment.get(VARIABLE)
+    for error, facts in plan.failures(CacheLayoutImpossible):
+        asked = facts.requested or plan.launch.environment.get(VARIABLE)
         which = f"{VARIABLE}={asked} is not possible" if asked else "no memory layout of the cache is possible"
         yield Finding(
             rule=CODE,
@@ -33,7 +34,7 @@ def _fix(plan: Plan) -> str:
     """One backend for all layers, where the cache dtype leaves the choice."""
     backends = list(dict.fromkeys(layer.backend for layer in plan.layers if layer.backend is not None))
     if "TURBOQUANT" in backends and len(backends) > 1:
-        others = words.either([name for name in backends if name != "TURBOQUANT"], "and")
+        others = words.listed([name for name in backends if name != "TURBOQUANT"])
         return f"pass {DTYPE_FLAG} fp8: TURBOQUANT and the boundary layers' {others} share no layout on this GPU"
     return "choose one backend for all layers with --attention-backend"
 
@@ -63,6 +64,6 @@ RULE = Rule(
         version="0.33.0",
         command=("vllm serve openai/gpt-oss-120b --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers sliding_window"),
     ),
-    claims=("cache_layout",),
+    claims=(CacheLayoutImpossible,),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import BlockExceedsBatch
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,18 +16,16 @@ FLAG = "--max-num-batched-tokens"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding: there is one block size."""
-    for error in errors(plan, "block_exceeds_batch"):
-        block = whole(error, "block_size")
-        size = "its block" if block is None else f"a block of {words.number(block)} tokens"
+    for _, facts in plan.failures(BlockExceedsBatch):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} refuses {size} beside a smaller {FLAG}: with prefix caching a step must "
-                "be able to end on a block"
+                f"{words.release_name(plan)} refuses a block of {words.number(facts.block_size)} tokens beside a "
+                f"smaller {FLAG}: with prefix caching a step must be able to end on a block"
             ),
             options=(FLAG,),
-            fix=f"give {FLAG} {block or 'the size of a block'} or more, or drop --enable-prefix-caching",
+            fix=f"give {FLAG} {facts.block_size} or more, or drop --enable-prefix-caching",
         )
 
 
@@ -51,5 +49,5 @@ RULE = Rule(
         command="vllm serve Qwen/Qwen3.5-35B-A3B --enable-prefix-caching --max-num-batched-tokens 2048",
     ),
     check=check,
-    claims=("block_exceeds_batch",),
+    claims=(BlockExceedsBatch,),
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import BlockSizeRefused, EmptyPage, StateExceedsPage
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, indices, said, whole
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,34 +17,33 @@ FLAG = "--block-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding for each failing check."""
-    for error in errors(plan, "empty_page"):
-        size = whole(error, "block_size") or 0
+    for error, empty in plan.failures(EmptyPage):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"{words.release_name(plan)} divides by a page of 0 bytes: one compressed state stands for more tokens "
-                f"than a block of {size} has ({error.type})"
+                f"than a block of {empty.block_size} has ({error.type})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, empty),
             options=(FLAG,),
             fix=f"drop {FLAG}, or give a multiple of the tokens that one state stands for (128, 256)",
         )
-    for error in errors(plan, "block_size_refused"):
+    for error, refused in plan.failures(BlockSizeRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} refuses the block size ({said(error)})",
-            layers=indices(plan, error),
+            layers=indices(plan, refused),
             options=(FLAG,),
             fix=f"drop {FLAG}, or give a larger one",
         )
-    for error in errors(plan, "state_too_large"):
+    for error, exceeding in plan.failures(StateExceedsPage):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} cannot share pages between states and latent rows ({said(error)})",
-            layers=indices(plan, error),
+            layers=indices(plan, exceeding),
             options=("--tensor-parallel-size", "--kv-cache-dtype"),
             fix="raise --tensor-parallel-size, or use a wider --kv-cache-dtype",
         )
@@ -69,6 +69,6 @@ RULE = Rule(
         version="0.33.0",
         command="vllm serve deepseek-ai/DeepSeek-V4-Flash -tp 8 --kv-cache-dtype fp8 --block-size 128",
     ),
-    claims=("empty_page", "block_size_refused", "state_too_large"),
+    claims=(EmptyPage, BlockSizeRefused, StateExceedsPage),
     check=check,
 )

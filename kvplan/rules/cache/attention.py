@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kvplan.engine import boundary
-from kvplan.engine.models.geometry import Kind, Role
+from kvplan.engine.facade import Kind, Role, boundary_layers, is_quantised
 from kvplan.engine.values import LayerPlan, Plan
-from kvplan.rules.words import is_quantised
 from kvplan.rules.words import layers as layers_in_words
 
 SKIP_FLAG = "--kv-cache-dtype-skip-layers"
@@ -46,19 +44,10 @@ def kv_scheme(plan: Plan) -> bool:
     return any(part.get(key) for part in sections for key in ("kv_cache_scheme", "kv_cache_quant_algo"))
 
 
-def automatic_layers(plan: Plan) -> tuple[int, ...]:
-    """Layers that the cache dtype itself put on the skip list (boundary layers)."""
-    settings = plan.settings
-    if settings is None or not boundary.applies(settings.requested_cache_dtype):
-        return ()
-    given = set(plan.launch.get("kv_cache_dtype_skip_layers") or ())
-    return tuple(sorted(int(token) for token in settings.skip_tokens if token not in given))
-
-
 def without_boundary(plan: Plan) -> str:
     """The way out where the layers that the cache dtype itself skips are the trouble."""
     dtype = plan.settings.requested_cache_dtype if plan.settings is not None else "the cache dtype"
-    return f"pass {DTYPE_FLAG} fp8: {dtype} itself leaves {layers_in_words(automatic_layers(plan))} unquantised"
+    return f"pass {DTYPE_FLAG} fp8: {dtype} itself leaves {layers_in_words(boundary_layers(plan))} unquantised"
 
 
 def reason(plan: Plan, value: str) -> str | None:

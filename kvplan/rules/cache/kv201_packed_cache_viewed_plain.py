@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.packing import TURBOQUANT_BITS
+from kvplan.engine.facade import TURBOQUANT_BITS, is_quantised
+from kvplan.engine.failures import ViewMismatch, ViewRefused
 from kvplan.engine.values import Plan, StartupError
 from kvplan.history.backends import FLASH_ATTN_CLAIMS_ANY_QUANTISED
 from kvplan.history.cache import MLA_SPEC_CARRIES_QUANT_MODE, VIEW_DERIVED_FROM_SPEC, VIEW_FOLLOWS_QUANT_MODE
 from kvplan.history.packed import PAGE_FORMULA_IN_SPEC, TURBOQUANT_MODE
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, of
-from kvplan.rules.failures import errors, fact, indices, said
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -20,60 +21,57 @@ CODE = "KV201"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing view."""
-    for error in errors(plan, "view_refused"):
+    for error, refused in plan.failures(ViewRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"{words.release_name(plan)} stops when the cache is made: the backend of "
-                f"{words.layers(indices(plan, error)) if indices(plan, error) else 'a layer'} is not told the "
+                f"{words.layers(indices(plan, refused)) if indices(plan, refused) else 'a layer'} is not told the "
                 f"layer's cache dtype ({said(error)})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, refused),
             options=(DTYPE_FLAG,),
             fix=_fix_refused(plan),
         )
-    for error in errors(plan, "view_mismatch"):
-        concerned = _alike(plan, error)
+    for error, facts in plan.failures(ViewMismatch):
+        concerned = _alike(plan, facts)
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=_message(plan, error, concerned),
+            message=_message(plan, error, facts, concerned),
             layers=concerned,
             options=(DTYPE_FLAG,),
-            fix=_fix(plan, error),
+            fix=_fix(plan, facts),
         )
 
 
-def _alike(plan: Plan, error: StartupError) -> tuple[int, ...]:
+def _alike(plan: Plan, facts: ViewMismatch) -> tuple[int, ...]:
     """All layers with the backend, cache dtype and kind of the one that failed first."""
-    failed = next((layer for layer in plan.layers if layer.name == fact(error, "layer")), None)
+    failed = next((layer for layer in plan.layers if layer.name == facts.layer), None)
     if failed is None:
-        return indices(plan, error)
+        return indices(plan, facts)
     kind = (failed.backend, failed.cache_dtype, failed.spec)
     return of(layer for layer in plan.layers if (layer.backend, layer.cache_dtype, layer.spec) == kind)
 
 
-def _message(plan: Plan, error: StartupError, concerned: tuple[int, ...]) -> str:
+def _message(plan: Plan, error: StartupError, facts: ViewMismatch, concerned: tuple[int, ...]) -> str:
     """What is allocated, what is viewed, and what PyTorch says."""
-    allocated, viewed = fact(error, "allocated_bytes_per_token"), fact(error, "viewed_bytes_per_token")
+    allocated, viewed = facts.allocated_bytes_per_token, facts.viewed_bytes_per_token
     where = words.layers(concerned) if concerned else "the cache"
-    dtype = fact(error, "cache_dtype")
+    dtype = facts.cache_dtype
     kind = f" ({dtype})" if dtype else ""
-    if allocated is None or viewed is None:
-        sizes = f"{where}{kind}: the bytes allocated are not the bytes viewed"
-    else:
-        because = " because its quant mode is NONE" if _without_mode(error) else ""
-        sizes = (
-            f"{where}{kind}: {words.number(allocated)} bytes a token are allocated and {words.number(viewed)} are "
-            f"viewed{because}"
-        )
+    because = " because its quant mode is NONE" if _without_mode(facts) else ""
+    sizes = (
+        f"{where}{kind}: {words.number(allocated)} bytes a token are allocated and {words.number(viewed)} are "
+        f"viewed{because}"
+    )
     return f"{words.release_name(plan)} stops when the cache is made, {sizes} ({said(error)})"
 
 
-def _without_mode(error: StartupError) -> bool:
+def _without_mode(facts: ViewMismatch) -> bool:
     """Whether a quantised layer's spec was made without its quant mode."""
-    return fact(error, "quant_mode") == "NONE" and words.is_quantised(fact(error, "cache_dtype"))
+    return facts.quant_mode == "NONE" and is_quantised(facts.cache_dtype)
 
 
 def _fix_refused(plan: Plan) -> str:
@@ -83,9 +81,9 @@ def _fix_refused(plan: Plan) -> str:
     return f"{later}, or pass {DTYPE_FLAG} fp8" if fits else f"pass {DTYPE_FLAG} fp8"
 
 
-def _fix(plan: Plan, error: StartupError) -> str:
+def _fix(plan: Plan, facts: ViewMismatch) -> str:
     """Another backend, another release, or another cache dtype."""
-    dtype, backend = str(fact(error, "cache_dtype")), fact(error, "backend")
+    dtype, backend = str(facts.cache_dtype), facts.backend
     if backend == "TURBOQUANT":
         return f"pass {DTYPE_FLAG} fp8: TurboQuant has no sliding window"
     if backend == "FLASH_ATTN" and dtype.endswith("_per_token_head"):
@@ -99,7 +97,7 @@ def _fix(plan: Plan, error: StartupError) -> str:
         )
     if dtype == "auto" and plan.skip.tokens:
         return f"drop {SKIP_FLAG}, or use vLLM {VIEW_FOLLOWS_QUANT_MODE.since} or later"
-    if not plan.release.has(MLA_SPEC_CARRIES_QUANT_MODE) and _without_mode(error):
+    if not plan.release.has(MLA_SPEC_CARRIES_QUANT_MODE) and _without_mode(facts):
         since = MLA_SPEC_CARRIES_QUANT_MODE.since
         return f"use vLLM {since} or later; on {plan.release.name} only {DTYPE_FLAG} auto starts"
     if not plan.release.has(VIEW_DERIVED_FROM_SPEC):
@@ -135,6 +133,6 @@ RULE = Rule(
     until="0.28.0",
     bad=Example(version="0.25.1", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
     good=Example(version="0.26.0", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"),
-    claims=("view_mismatch", "view_refused"),
+    claims=(ViewMismatch, ViewRefused),
     check=check,
 )

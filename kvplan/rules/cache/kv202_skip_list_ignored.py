@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role
 from kvplan.engine.values import Plan
 from kvplan.history.cache import MLA_HONOURS_SKIP_LIST
 from kvplan.rules import words
@@ -39,7 +39,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.WARNING,
             message=(
-                f"the skip list does not reach {words.either(classes, 'and') or 'these layers'}: "
+                f"the skip list does not reach {words.listed(classes) or 'these layers'}: "
                 f"{words.layers(rest)} {_stays(plan, rest)}"
             ),
             layers=rest,
@@ -55,7 +55,7 @@ def _stays(plan: Plan, concerned: tuple[int, ...]) -> str:
     layers = [layer for layer in attention_layers(plan) if layer.index in concerned]
     dtypes = {dtype for layer in layers if (dtype := layer.cache_dtype or layer.storage_dtype) is not None}
     verb = "stays" if len(concerned) == 1 else "stay"
-    return f"{verb} {words.either(sorted(dtypes), 'and')}" if dtypes else f"{verb} as the others"
+    return f"{verb} {words.listed(sorted(dtypes))}" if dtypes else f"{verb} as the others"
 
 
 RULE = Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import is_quantised
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, quantised_layers
@@ -19,7 +20,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     if settings is None or not plan.skip.tokens or plan.geometry is None or not plan.geometry.layers:
         return
     dtypes = (settings.cache_dtype, settings.cache_dtype_after_load)
-    if any(words.is_quantised(dtype) for dtype in dtypes) or quantised_layers(plan):
+    if any(is_quantised(dtype) for dtype in dtypes) or quantised_layers(plan):
         return
     stored = settings.model_dtype if settings.cache_dtype == "auto" else settings.cache_dtype
     if settings.requested_cache_dtype == "auto":

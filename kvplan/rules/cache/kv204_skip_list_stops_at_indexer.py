@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role, is_quantised
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import SKIP_FLAG, of
@@ -19,9 +19,9 @@ def check(plan: Plan) -> Iterator[Finding]:
     indexers = [layer for layer in plan.layers if layer.role is Role.INDEXER]
     if not indexers or not plan.skip.matched_layers or plan.settings is None:
         return
-    if not words.is_quantised(plan.settings.cache_dtype_after_load):
+    if not is_quantised(plan.settings.cache_dtype_after_load):
         return
-    row = words.either(sorted({f"{layer.bytes_per_token:g}" for layer in indexers}, key=float), "and")
+    row = words.listed(sorted({f"{layer.bytes_per_token:g}" for layer in indexers}, key=float))
     yield Finding(
         rule=CODE,
         severity=Severity.NOTE,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import is_quantised
 from kvplan.engine.values import Plan
-from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, kv_scheme, of, quantised_layers, reason
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -19,7 +19,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     if settings is None or settings.requested_cache_dtype != "auto":
         return
     quantised = quantised_layers(plan)
-    dtype = settings.cache_dtype if words.is_quantised(settings.cache_dtype) else None
+    dtype = settings.cache_dtype if is_quantised(settings.cache_dtype) else None
     if dtype is None and quantised:
         dtype = quantised[0].cache_dtype
     if dtype is None:
@@ -37,7 +37,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 def _why(plan: Plan) -> str:
     """The engine's own reason, else where such a dtype comes from."""
     settings = plan.settings
-    if settings is not None and not words.is_quantised(settings.cache_dtype):
+    if settings is not None and not is_quantised(settings.cache_dtype):
         backend = next((layer.backend for layer in quantised_layers(plan) if layer.backend), None)
         if backend is not None and not kv_scheme(plan):
             return f"{backend} stores nothing else"

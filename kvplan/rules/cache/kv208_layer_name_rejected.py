@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import LayerNameRejected
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import SKIP_FLAG
-from kvplan.rules.failures import errors, fact, indices, said
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -18,17 +19,15 @@ LONGCAT = '{"architectures": ["LongcatFlashForCausalLM"], "num_layers": 14, "zer
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "layer_index"):
-        name = fact(error, "layer") or fact(error, "name")
-        which = f"`{name}`" if name else "this model's attention layers"
+    for error, facts in plan.failures(LayerNameRejected):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} cannot read one layer number out of the name {which}, which any skip "
-                f"list makes it do ({said(error)})"
+                f"{words.release_name(plan)} cannot read one layer number out of the name `{facts.layer}`, which any "
+                f"skip list makes it do ({said(error)})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=(SKIP_FLAG,),
             fix=f"drop {SKIP_FLAG}: this model cannot be served with one",
         )
@@ -54,6 +53,6 @@ RULE = Rule(
         command=f"vllm serve DeepSeek-V2-Lite --hf-overrides '{LONGCAT}' --kv-cache-dtype-skip-layers 0",
     ),
     good=Example(version="0.33.0", gpu="b200", command=f"vllm serve DeepSeek-V2-Lite --hf-overrides '{LONGCAT}'"),
-    claims=("layer_index",),
+    claims=(LayerNameRejected,),
     check=check,
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import CacheDtypeMismatch
 from kvplan.engine.values import Plan
 from kvplan.history.cache import EXPLICIT_DTYPE_MUST_MATCH_MODEL
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -20,19 +20,17 @@ def check(plan: Plan) -> Iterator[Finding]:
     """The refusal where the release refuses, else a warning where the cache differs silently."""
     settings = plan.settings
     refused = False
-    for error in errors(plan, "dtype_mismatch"):
+    for _, facts in plan.failures(CacheDtypeMismatch):
         refused = True
-        asked = fact(error, "value") or plan.launch.get("kv_cache_dtype")
-        model = fact(error, "model_dtype") or (settings.model_dtype if settings else None)
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} refuses {DTYPE_FLAG} {asked or 'given'} beside a model in "
-                f"{model or 'another dtype'}"
+                f"{words.release_name(plan)} refuses {DTYPE_FLAG} {facts.cache_dtype} beside a model in "
+                f"{facts.model_dtype}"
             ),
             options=(DTYPE_FLAG, "--dtype"),
-            fix=f"{DTYPE_FLAG} auto" + (f", or --dtype {asked}" if asked else ""),
+            fix=f"{DTYPE_FLAG} auto, or --dtype {facts.cache_dtype}",
         )
     if refused or not plan.layers or settings is None or settings.requested_cache_dtype not in _PLAIN:
         return
@@ -65,6 +63,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype float16"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype bfloat16"),
-    claims=("dtype_mismatch",),
+    claims=(CacheDtypeMismatch,),
     check=check,
 )

@@ -27,7 +27,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     if not concerned:
         return
     backend = next((layer.backend for layer in concerned if layer.backend), "the backend")
-    rows = words.either(sorted({f"{layer.bytes_per_token:g}" for layer in concerned}, key=float), "and")
+    rows = words.listed(sorted({f"{layer.bytes_per_token:g}" for layer in concerned}, key=float))
     yield Finding(
         rule=CODE,
         severity=Severity.NOTE,

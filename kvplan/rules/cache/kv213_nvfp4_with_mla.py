@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import DtypeNotForMla
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,8 +17,8 @@ CODE = "KV213"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "dtype_not_for_mla"):
-        dtype = fact(error, "value")
+    for error, facts in plan.failures(DtypeNotForMla):
+        dtype = facts.cache_dtype
         asked = plan.settings is not None and plan.settings.requested_cache_dtype == dtype
         who = f"{DTYPE_FLAG} {dtype}" if asked else f"the checkpoint makes the cache {dtype}, which"
         yield Finding(
@@ -47,6 +48,6 @@ RULE = Rule(
     since="0.21.0",
     bad=Example(version="0.33.0", gpu="b200", command="vllm serve DeepSeek-V2-Lite --kv-cache-dtype nvfp4"),
     good=Example(version="0.33.0", gpu="b200", command="vllm serve DeepSeek-V2-Lite --kv-cache-dtype fp8"),
-    claims=("dtype_not_for_mla",),
+    claims=(DtypeNotForMla,),
     check=check,
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import SkipTokenNotANumber, TurboquantOnHybrid
 from kvplan.engine.values import Plan, StartupError
 from kvplan.history.packed import TURBOQUANT_REFUSES_HYBRIDS, TURBOQUANT_SORTS_BY_NUMBER
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,31 +18,28 @@ CODE = "KV214"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "skip_token_not_a_number"):
-        token = fact(error, "value")
+    for error, skip in plan.failures(SkipTokenNotANumber):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"with {fact(error, 'cache_dtype')} {words.release_name(plan)} sorts the skip list as numbers, and "
-                f"`{token}` is none ({said(error)})"
+                f"with {skip.cache_dtype} {words.release_name(plan)} sorts the skip list as numbers, and "
+                f"`{skip.token}` is none ({said(error)})"
             ),
             options=(SKIP_FLAG, DTYPE_FLAG),
             fix=f"name the layers by number, or use vLLM {words.release_after(TURBOQUANT_SORTS_BY_NUMBER)} or later",
         )
-    for error in errors(plan, "turboquant_hybrid"):
-        yield _hybrid(plan, error)
+    for error, hybrid in plan.failures(TurboquantOnHybrid):
+        yield _hybrid(plan, error, hybrid.cache_dtype)
 
 
-def _hybrid(plan: Plan, error: StartupError) -> Finding:
+def _hybrid(plan: Plan, error: StartupError, cache_dtype: str) -> Finding:
     refused = plan.release.has(TURBOQUANT_REFUSES_HYBRIDS)
     later = f"use vLLM {words.release_after(TURBOQUANT_REFUSES_HYBRIDS)} or later, or pass {DTYPE_FLAG} fp8"
     return Finding(
         rule=CODE,
         severity=Severity.ERROR,
-        message=(
-            f"{words.release_name(plan)} has no {fact(error, 'value')} for this model with state layers ({said(error)})"
-        ),
+        message=(f"{words.release_name(plan)} has no {cache_dtype} for this model with state layers ({said(error)})"),
         options=(DTYPE_FLAG,),
         fix=later if refused else f"pass {DTYPE_FLAG} fp8",
     )
@@ -76,6 +74,6 @@ RULE = Rule(
             "--kv-cache-dtype-skip-layers sliding_window"
         ),
     ),
-    claims=("skip_token_not_a_number", "turboquant_hybrid"),
+    claims=(SkipTokenNotANumber, TurboquantOnHybrid),
     check=check,
 )

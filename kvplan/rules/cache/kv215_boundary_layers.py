@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import boundary_layers
 from kvplan.engine.values import Plan
 from kvplan.history.blocks import SKIP_LIST_ALIGNS_BLOCK_SIZE
 from kvplan.rules import words
-from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, automatic_layers
+from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,7 +17,7 @@ CODE = "KV215"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    settings, added = plan.settings, automatic_layers(plan)
+    settings, added = plan.settings, boundary_layers(plan)
     if settings is None or not added:
         return
     yield Finding(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import CacheSchemeRefused, CheckpointQuantisationRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices, said
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -20,22 +21,22 @@ _COMMAND = (
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "kv_cache_scheme"):
+    for error, scheme in plan.failures(CacheSchemeRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"{words.release_name(plan)} refuses the checkpoint's kv_cache_scheme for its "
-                f"{fact(error, 'field')} ({said(error)})"
+                f"{scheme.field} ({said(error)})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, scheme),
             fix=(
                 "correct quantization_config.kv_cache_scheme in config.json: num_bits 8, type float, strategy tensor "
                 "or attn_head, symmetric true"
             ),
         )
-    for error in errors(plan, "checkpoint_quantisation"):
-        since = fact(error, "served_since")
+    for error, section in plan.failures(CheckpointQuantisationRefused):
+        since = section.served_since
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
@@ -43,7 +44,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             fix=(
                 f"use vLLM {since} or later"
                 if since
-                else f"use a {fact(error, 'method')} checkpoint with an algorithm and the fields that vLLM knows"
+                else f"use a {section.method} checkpoint with an algorithm and the fields that vLLM knows"
             ),
         )
 
@@ -67,6 +68,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command=_COMMAND % "null"),
     good=Example(version="0.33.0", command=_COMMAND % "true"),
-    claims=("kv_cache_scheme", "checkpoint_quantisation"),
+    claims=(CacheSchemeRefused, CheckpointQuantisationRefused),
     check=check,
 )

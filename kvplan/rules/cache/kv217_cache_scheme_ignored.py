@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kvplan.engine import modelopt
-from kvplan.engine.kv_scheme import compressed_tensors_scheme
-from kvplan.engine.models.geometry import Kind
+from kvplan.engine.facade import Kind, compressed_tensors_scheme, is_quantised, modelopt_cache_dtype, modelopt_section
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
@@ -21,7 +19,7 @@ _KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     settings = plan.settings
-    if settings is None or settings.requested_cache_dtype != "auto" or words.is_quantised(settings.cache_dtype):
+    if settings is None or settings.requested_cache_dtype != "auto" or is_quantised(settings.cache_dtype):
         return
     why = _ignored(plan)
     if why is None:
@@ -54,13 +52,13 @@ def _ignored(plan: Plan) -> str | None:
     declared = _declared(section)
     if declared is None or section.get("quant_method") == "compressed-tensors":
         return None
-    seen = modelopt.section(plan.checkpoint, plan.release)
+    seen = modelopt_section(plan.checkpoint, plan.release)
     if seen is None:
         by_modelopt = isinstance(section.get("producer"), Mapping) and section["producer"].get("name") == "modelopt"
         return "the section does not name ModelOpt as its quant_method" if by_modelopt else None
     if plan.checkpoint.config.get("quantization_config") is None:
         return "it is declared outside the config's own quantization_config"
-    if modelopt.cache_dtype(plan.checkpoint, plan.release) is None:
+    if modelopt_cache_dtype(plan.checkpoint, plan.release) is None:
         return f"it does not know {declared}"
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.facade import is_quantised
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.cache.attention import SKIP_FLAG
@@ -16,7 +17,7 @@ CODE = "KV218"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding, naming the draft's layers."""
     reached = plan.skip.matched_drafts
-    if not reached or plan.settings is None or not words.is_quantised(plan.settings.cache_dtype):
+    if not reached or plan.settings is None or not is_quantised(plan.settings.cache_dtype):
         return
     shared = sorted(
         {number for name in reached for number in map(int, filter(str.isdecimal, name.split(".")))}

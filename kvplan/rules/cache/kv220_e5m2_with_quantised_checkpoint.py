@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import E5m2WithScales
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,15 +17,14 @@ FLAG = "--kv-cache-dtype"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "e5m2_with_scales"):
+    for _, facts in plan.failures(E5m2WithScales):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} takes no {FLAG} fp8_e5m2 on a checkpoint quantised with "
-                f"{fact(error, 'method')}"
+                f"{words.release_name(plan)} takes no {FLAG} fp8_e5m2 on a checkpoint quantised with {facts.method}"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=(FLAG,),
             fix=f"{FLAG} fp8 (e4m3), or {FLAG} auto",
         )
@@ -45,6 +45,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.25.1", gpu="l40s", command="vllm serve Qwen/Qwen3-8B-FP8 --kv-cache-dtype fp8_e5m2"),
     good=Example(version="0.25.1", gpu="l40s", command="vllm serve Qwen/Qwen3-8B-FP8 --kv-cache-dtype fp8"),
-    claims=("e5m2_with_scales",),
+    claims=(E5m2WithScales,),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import NoMemory
 from kvplan.engine.values import MemoryEstimate, Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,8 +15,8 @@ CODE = "KV601"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "no_memory"):
-        available = whole(error, "available_bytes")
+    for _, facts in plan.failures(NoMemory):
+        available = facts.available_bytes
         if available is None and plan.capacity is not None:
             available = plan.capacity.available_bytes
         if plan.capacity is not None and plan.capacity.estimate is not None:
@@ -63,6 +63,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", available="1MiB", command="vllm serve meta-llama/Llama-3.1-8B"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B"),
-    claims=("no_memory",),
+    claims=(NoMemory,),
     check=check,
 )

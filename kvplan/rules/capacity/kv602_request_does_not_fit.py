@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.facade import is_quantised
+from kvplan.engine.failures import PoolTooSmall
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,20 +17,16 @@ FLAG = "--max-model-len"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "pool_too_small"):
-        capacity = plan.capacity
-        length = whole(error, "max_model_len") or (capacity.max_model_len if capacity else None)
-        needed = _bytes(plan, error, "needed_bytes")
-        available = _bytes(plan, error, "available_bytes")
-        asked = f"one request of {words.number(length)} tokens" if length else "one request of full length"
-        takes = f" needs {words.gib(needed)}" if needed is not None else " does not fit"
-        has = f", and {_room(plan, available)}" if available is not None else ""
+    for _, facts in plan.failures(PoolTooSmall):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{asked}{takes}{has}{_longest_text(plan, error)}",
+            message=(
+                f"one request of {words.number(facts.max_model_len)} tokens needs {words.gib(facts.needed_bytes)}, and "
+                f"{_room(plan, facts.available_bytes)}{_longest(facts.longest_request_tokens)}"
+            ),
             options=(FLAG, "--gpu-memory-utilization"),
-            fix=_fix(plan, error),
+            fix=_fix(plan, facts.longest_request_tokens),
         )
 
 
@@ -42,32 +39,12 @@ def _room(plan: Plan, available: int) -> str:
     return f"{words.gpu_name(plan)} has at most {words.gib(available)} for the cache {weights}"
 
 
-def _bytes(plan: Plan, error: StartupError, name: str) -> int | None:
-    """A size from the error's facts, else from the capacity."""
-    found = whole(error, name)
-    if found is not None or plan.capacity is None:
-        return found
-    value = getattr(plan.capacity, name)
-    return value if isinstance(value, int) else None
-
-
-def _longest(plan: Plan, error: StartupError) -> int | None:
-    found = whole(error, "longest_request_tokens")
-    if found is not None or plan.capacity is None:
-        return found
-    return plan.capacity.longest_request_tokens
-
-
-def _longest_text(plan: Plan, error: StartupError) -> str:
-    longest = _longest(plan, error)
-    if longest is None:
-        return ""
+def _longest(longest: int) -> str:
     return f"; the longest that fits has {words.number(longest)} tokens" if longest > 0 else "; no length fits"
 
 
-def _fix(plan: Plan, error: StartupError) -> str:
+def _fix(plan: Plan, longest: int) -> str:
     """The length that fits, then what makes room."""
-    longest = _longest(plan, error)
     ways = [f"{FLAG} {longest}"] if longest else []
     settings = plan.settings
     if settings is not None and settings.num_gpu_blocks_override is not None:
@@ -82,7 +59,7 @@ def _fix(plan: Plan, error: StartupError) -> str:
         and any(layer.sliding_window for layer in (plan.geometry.layers if plan.geometry else ()))
     ):
         ways.append("drop --disable-hybrid-kv-cache-manager")
-    if settings is not None and not words.is_quantised(settings.cache_dtype_after_load):
+    if settings is not None and not is_quantised(settings.cache_dtype_after_load):
         ways.append("--kv-cache-dtype fp8 (about half the bytes)")
     return ", or ".join(ways)
 
@@ -107,6 +84,6 @@ RULE = Rule(
     good=Example(
         version="0.33.0", available="4GiB", command="vllm serve meta-llama/Llama-3.1-8B --max-model-len 32752"
     ),
-    claims=("pool_too_small",),
+    claims=(PoolTooSmall,),
     check=check,
 )

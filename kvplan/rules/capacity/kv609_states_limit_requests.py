@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.graphs import blocks_too_few
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role, blocks_too_few
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
@@ -34,8 +33,8 @@ def check(plan: Plan) -> Iterator[Finding]:
         rule=CODE,
         severity=Severity.WARNING,
         message=(
-            f"at most {words.plural(most, 'request')} run at once, however short, not {plan.settings.max_num_seqs}: "
-            f"each keeps {words.plural(kept, 'state')} a layer, {held} of {words.number(blocks)} blocks"
+            f"at most {words.counted(most, 'request')} run at once, however short, not {plan.settings.max_num_seqs}: "
+            f"each keeps {words.counted(kept, 'state')} a layer, {held} of {words.number(blocks)} blocks"
         ),
         options=(FLAG,),
         fix=f"{FLAG} {max(most, 1)}, more memory for the cache, or states of a smaller dtype (--mamba-ssm-cache-dtype)",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine import dtypes
-from kvplan.engine.values import BackendChoice, Plan, StartupError
+from kvplan.engine.facade import is_packed, is_quantised
+from kvplan.engine.failures import NoBackend
+from kvplan.engine.values import BackendChoice, Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -18,14 +19,13 @@ _BLOCK = "block_size not supported"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing choice."""
-    for error in errors(plan, "no_backend"):
+    for _, facts in plan.failures(NoBackend):
         recorded = next((choice for choice in plan.backends if choice.backend is None), None)
-        dtype = fact(error, "cache_dtype") or (recorded.cache_dtype if recorded else None)
-        choice = recorded or BackendChoice(None, indices(plan, error), str(dtype or "of this launch"))
-        yield _finding(plan, error, choice)
+        choice = recorded or BackendChoice(None, indices(plan, facts), facts.cache_dtype)
+        yield _finding(plan, facts, choice)
 
 
-def _finding(plan: Plan, error: StartupError, choice: BackendChoice) -> Finding:
+def _finding(plan: Plan, facts: NoBackend, choice: BackendChoice) -> Finding:
     """Words for one choice: the block size, the cache dtype, or the model's attention itself is what none takes."""
     block_size = plan.launch.get("block_size")
     if block_size is not None and any(set(reasons) == {_BLOCK} for _, reasons in choice.rejected):
@@ -37,7 +37,7 @@ def _finding(plan: Plan, error: StartupError, choice: BackendChoice) -> Finding:
         option = "--kv-cache-dtype"
         fix = _other_dtype(plan, choice)
     else:
-        what = f"can serve this model's {_attention(error)}"
+        what = f"can serve this model's {_attention(facts)}"
         option = "--gpu"
         fix = "use another GPU, or a release that supports this model on it"
     return Finding(
@@ -55,27 +55,25 @@ def _all_refuse(choice: BackendChoice, reason: str) -> bool:
     return bool(choice.rejected) and all(reason in reasons for _, reasons in choice.rejected)
 
 
-def _attention(error: StartupError) -> str:
+def _attention(facts: NoBackend) -> str:
     """What kind of attention it is."""
-    if fact(error, "mla"):
-        return "sparse MLA" if fact(error, "sparse") else "MLA"
-    size = fact(error, "head_size")
-    return f"attention with head size {size}" if size else "attention"
+    if facts.mla:
+        return "sparse MLA" if facts.sparse else "MLA"
+    return f"attention with head size {facts.head_size}"
 
 
 def _other_dtype(plan: Plan, choice: BackendChoice) -> str:
     """The dtypes that do have a backend here: packed ones only for those who asked for one, plain ones only if they
     are the model's own."""
     asked = choice.cache_dtype
-    packed = any(row.name == asked and row.packed for row in dtypes.CACHE_DTYPES)
     fitting = {"auto", plan.settings.model_dtype if plan.settings is not None else None}
     usable = [
         name
         for name in choice.dtypes_with_backend
-        if (packed or not dtypes.lookup(name).packed) and (words.is_quantised(name) or name in fitting)
+        if (is_packed(asked) or not is_packed(name)) and (is_quantised(name) or name in fitting)
     ]
     if usable:
-        return f"--kv-cache-dtype {words.either(usable)}"
+        return f"--kv-cache-dtype {words.listed(usable, 'or')}"
     return f"no cache dtype has a backend here in {words.release_name(plan)}: use another release or GPU"
 
 
@@ -103,6 +101,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.30.0", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8_e4m3"),
     good=Example(version="0.31.0", command="vllm serve GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8_e4m3"),
-    claims=("no_backend",),
+    claims=(NoBackend,),
     check=check,
 )

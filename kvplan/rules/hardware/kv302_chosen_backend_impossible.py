@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.failures import InvalidBackend
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,8 +17,8 @@ FLAG = "--attention-backend"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "invalid_backend"):
-        name = _name(plan, error)
+    for error, facts in plan.failures(InvalidBackend):
+        name = facts.requested
         reasons = _recorded(plan, name)
         why = ", ".join(reasons) if reasons else words.one_line(error.message) or "no reason given"
         given = _given(plan)
@@ -26,7 +27,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{which} is not possible on {words.gpu_name(plan)}: {why}",
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=(FLAG,) if given else ("--kv-cache-dtype",),
             fix=_fix(reasons, given),
         )
@@ -35,12 +36,6 @@ def check(plan: Plan) -> Iterator[Finding]:
 def _given(plan: Plan) -> bool:
     """Whether the operator chose the backend, or the release did."""
     return plan.launch.get("attention_backend") is not None or plan.launch.get("attention_config") is not None
-
-
-def _name(plan: Plan, error: StartupError) -> str:
-    """The backend asked for."""
-    given = fact(error, "requested") or (plan.settings.attention_backend if plan.settings else None)
-    return str(given or plan.launch.get("attention_backend") or "")
 
 
 def _recorded(plan: Plan, name: str) -> tuple[str, ...]:
@@ -84,6 +79,6 @@ RULE = Rule(
     good=Example(
         version="0.33.0", gpu="a100", command="vllm serve meta-llama/Llama-3.1-8B --attention-backend FLASHINFER"
     ),
-    claims=("invalid_backend",),
+    claims=(InvalidBackend,),
     check=check,
 )

@@ -23,7 +23,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             rule=CODE,
             severity=Severity.WARNING,
             message=(
-                f"{FLAG} {size} rules out {words.either(choice.precluded_by_block_size, 'and')} for "
+                f"{FLAG} {size} rules out {words.listed(choice.precluded_by_block_size)} for "
                 f"{words.layers(choice.layers)}: they run on {choice.backend} instead"
             ),
             layers=choice.layers,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.models.geometry import LayerGeometry
-from kvplan.engine.packing import rocm_block_size, rocm_page, rocm_slot, rotary_dim
+from kvplan.engine.facade import LayerGeometry, rocm_block_size, rocm_page, rocm_slot, rotary_dim
+from kvplan.engine.failures import LayoutOutsideCuda
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices
+from kvplan.rules.failures import indices
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -18,16 +18,16 @@ FLAG = "--kv-cache-dtype"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "layout_outside_cuda"):
-        dtype = str(fact(error, "cache_dtype"))
+    for _, facts in plan.failures(LayoutOutsideCuda):
+        dtype = facts.cache_dtype
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"{dtype} is a layout of vLLM's ROCm backends: {words.release_name(plan)} finds no backend for it on "
-                f"{words.gpu_name(plan)}{_size(plan, dtype, str(fact(error, 'layer')))}"
+                f"{words.gpu_name(plan)}{_size(plan, dtype, facts.layer)}"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=(FLAG,),
             fix=f"on CUDA pass {FLAG} fp8, or turboquant_4bit_nc where 4 bits are wanted",
         )
@@ -73,6 +73,6 @@ RULE = Rule(
     since="0.32.0",
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype ultraquant_4bit"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype turboquant_4bit_nc"),
-    claims=("layout_outside_cuda",),
+    claims=(LayoutOutsideCuda,),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import QuantisationCapability
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,14 +15,13 @@ CODE = "KV310"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "quantization_capability"):
-        needed = whole(error, "needed") or 0
-        least = f"{needed // 10}.{needed % 10}"
+    for _, facts in plan.failures(QuantisationCapability):
+        least = f"{facts.needed // 10}.{facts.needed % 10}"
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"quantisation method {fact(error, 'method')} needs compute capability {least}, and "
+                f"quantisation method {facts.method} needs compute capability {least}, and "
                 f"{words.gpu_name(plan)} has less"
             ),
             options=("--gpu",),
@@ -43,6 +42,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.25.1", gpu="a100", command="vllm serve nvidia/Llama-3.1-70B-Instruct-FP8 -tp 4"),
     good=Example(version="0.33.0", gpu="a100", command="vllm serve nvidia/Llama-3.1-70B-Instruct-FP8 -tp 4"),
-    claims=("quantization_capability",),
+    claims=(QuantisationCapability,),
     check=check,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, indices, said
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,8 +17,8 @@ _PLAIN = frozenset({"auto", "float16", "bfloat16"})
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "implementation_refuses"):
-        backend, cache_dtype = str(fact(error, "backend")), str(fact(error, "cache_dtype"))
+    for error, facts in plan.failures(ImplementationRefuses):
+        backend, cache_dtype = facts.backend, facts.cache_dtype
         option, fix = _fix(plan, backend, cache_dtype)
         yield Finding(
             rule=CODE,
@@ -26,7 +27,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"{words.release_name(plan)} picks {backend} on {words.gpu_name(plan)}, which then refuses the layer "
                 f"with cache dtype {cache_dtype} ({said(error)})"
             ),
-            layers=indices(plan, error),
+            layers=indices(plan, facts),
             options=(option,),
             fix=fix,
         )
@@ -55,6 +56,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", gpu="t4", command="vllm serve meta-llama/Llama-2-7b-hf --kv-cache-dtype fp8"),
     good=Example(version="0.33.0", gpu="t4", command="vllm serve meta-llama/Llama-2-7b-hf --dtype float16"),
-    claims=("implementation_refuses",),
+    claims=(ImplementationRefuses,),
     check=check,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.coverage import is_covered
+from kvplan.engine.facade import is_covered
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
@@ -16,7 +16,7 @@ CODE = "KV901"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
     if not plan.exact and plan.layers:
-        architecture = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
+        architecture = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         general = plan.geometry is not None and plan.geometry.by_general_rule
         if plan.geometry is not None and plan.settings is not None and is_covered(plan.geometry, plan.release):
             architecture, general = f"the draft {plan.settings.draft_architecture}", False

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import all_errors, indices, said
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,12 +15,12 @@ CODE = "KV905"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per start-up error; `run` keeps those that no other rule claims."""
-    for error in all_errors(plan):
+    for error in plan.errors:
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} stops in stage {error.stage.value}: {said(error)}",
-            layers=indices(plan, error),
+            layers=indices(plan, error.facts),
             fix="follow the message, which is vLLM's own; `kvplan why` shows what was decided up to there",
         )
 

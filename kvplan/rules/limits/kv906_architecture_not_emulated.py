@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import NotEmulated
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,13 +15,12 @@ CODE = "KV906"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "unplaceable_architecture"):
-        architecture = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
-        why = fact(error, "why") or words.one_line(error.message)
+    for _, facts in plan.failures(NotEmulated):
+        architecture = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"kvplan does not emulate {architecture}: {why}; this is not a verdict on vLLM",
+            message=f"kvplan does not emulate {architecture}: {facts.why}; this is not a verdict on vLLM",
             fix="`kvplan models --architectures` lists which are emulated, and why others are not",
         )
 
@@ -42,6 +41,6 @@ RULE = Rule(
         command='vllm serve DeepSeek-V2-Lite --hf-overrides \'{"architectures": ["DeepSeekMTPModel"]}\'',
     ),
     good=Example(version="0.33.0", command="vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8"),
-    claims=("unplaceable_architecture",),
+    claims=(NotEmulated,),
     check=check,
 )

@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import dtypes
-from kvplan.engine.models import build
-from kvplan.engine.models.refusals import Refused, Unplaceable
+from kvplan.engine.facade import cache_dtypes, is_packed, serves
 from kvplan.launch.options import choices_of, lifetime_of
 from kvplan.releases import KNOWN, Release, resolve
 
@@ -26,31 +24,19 @@ def with_value(option: str, value: str) -> tuple[str, ...]:
 
 def with_architecture(checkpoint: Checkpoint) -> tuple[str, ...]:
     """The known releases of vLLM that support the model's architecture, whether kvplan emulates it or not."""
-    return tuple(name for name in KNOWN if _supports(checkpoint, resolve(name)))
-
-
-def _supports(checkpoint: Checkpoint, release: Release) -> bool:
-    try:
-        build(checkpoint, release)
-    except Refused:
-        return False
-    except Unplaceable:
-        return True
-    return True
+    return tuple(name for name in KNOWN if serves(checkpoint, resolve(name)))
 
 
 def accepted(option: str, release: Release) -> tuple[str, ...]:
     """The values that `release` lists for an option; empty where it lists none."""
     if option == "kv_cache_dtype":
-        return dtypes.known(release)
+        return cache_dtypes(release)
     return tuple(str(choice) for choice in choices_of(option, release) or ())
 
 
 def common(option: str, release: Release) -> tuple[str, ...]:
     """The accepted values without the cache dtypes of special layouts."""
-    return tuple(
-        name for name in accepted(option, release) if option != "kv_cache_dtype" or not dtypes.lookup(name).packed
-    )
+    return tuple(name for name in accepted(option, release) if option != "kv_cache_dtype" or not is_packed(name))
 
 
 def nearest(value: str, among: Sequence[str]) -> str | None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import InvalidValue, RefusedOption
 from kvplan.engine.values import Plan
 from kvplan.launch.values import Location
 from kvplan.rules import words
-from kvplan.rules.failures import errors
 from kvplan.rules.options.availability import accepted, common, nearest, span, with_value
 from kvplan.rules.options.refusals import RefusalKind, location_of, refusals
 from kvplan.rules.rule import Example, Rule
@@ -21,9 +21,8 @@ def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refused value, by the parser or by the config check behind it."""
     for refusal in refusals(plan, RefusalKind.VALUE):
         yield _finding(plan, refusal.option, refusal.message, refusal.location)
-    for error in errors(plan, "invalid_value"):
-        option = error.facts.get("option")
-        yield _finding(plan, option if isinstance(option, str) else None, error.message, None)
+    for error, facts in plan.failures(InvalidValue):
+        yield _finding(plan, facts.option, error.message, None)
 
 
 def _finding(plan: Plan, option: str | None, message: str, location: Location | None) -> Finding:
@@ -96,6 +95,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.19.1", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype int8_per_token_head"),
     good=Example(version="0.19.1", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8"),
-    claims=("refused_option", "invalid_value"),
+    claims=(RefusedOption, InvalidValue),
     check=check,
 )

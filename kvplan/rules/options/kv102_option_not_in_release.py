@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import RefusedOption
 from kvplan.engine.values import Plan
 from kvplan.launch.options import table_of
 from kvplan.rules import words
@@ -81,6 +82,6 @@ RULE = Rule(
         version="0.19.1",
         command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0 1",
     ),
-    claims=("refused_option",),
+    claims=(RefusedOption,),
     check=check,
 )

@@ -31,7 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
     fix = _fix(plan, {token: reading.spelled for token, reading in readings.items()})
     for reason in dict.fromkeys(reading.reason for reading in readings.values()):
         concerned = [token for token, reading in readings.items() if reading.reason == reason]
-        quoted = words.either([repr(token) for token in concerned], "and")
+        quoted = words.listed([repr(token) for token in concerned])
         some = "skip token" if len(concerned) == 1 else "skip tokens"
         verb = "matches" if len(concerned) == 1 else "match"
         yield Finding(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import RefusedOption
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.options.refusals import RefusalKind, location_of, refusals
@@ -51,6 +52,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache fp8"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B --kv-cache-dtype fp8"),
-    claims=("refused_option",),
+    claims=(RefusedOption,),
     check=check,
 )

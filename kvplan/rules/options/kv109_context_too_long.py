@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import ContextTooLong
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,22 +16,18 @@ FLAG = "--max-model-len"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "max_model_len_too_long"):
-        asked = whole(error, "asked") or plan.launch.get("max_model_len")
-        allowed = whole(error, "derived")
-        message = f"{FLAG} {words.number(asked)}" if isinstance(asked, int) else FLAG
-        message += " is longer than the model's config allows"
-        if allowed is not None:
-            message += f": {words.number(allowed)} tokens"
-        fix = f"{FLAG} {allowed}" if allowed is not None else f"lower {FLAG}"
+    for _, facts in plan.failures(ContextTooLong):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=message,
+            message=(
+                f"{FLAG} {words.number(facts.asked)} is longer than the model's config allows: "
+                f"{words.number(facts.derived)} tokens"
+            ),
             options=(FLAG,),
             fix=(
-                f"{fix}; or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 if positions beyond that are known to work "
-                "(else the output is wrong)"
+                f"{FLAG} {facts.derived}; or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 if positions beyond that are known "
+                "to work (else the output is wrong)"
             ),
         )
 
@@ -50,6 +46,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve google/gemma-2-9b --max-model-len 32768"),
     good=Example(version="0.33.0", command="vllm serve google/gemma-2-9b --max-model-len 8192"),
-    claims=("max_model_len_too_long",),
+    claims=(ContextTooLong,),
     check=check,
 )

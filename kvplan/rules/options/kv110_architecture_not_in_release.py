@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import ConfigNotRead, UnknownArchitecture
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.options.availability import span, with_architecture
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -16,8 +17,8 @@ CODE = "KV110"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding for the architecture, one for a config that the release has no class for."""
-    for _ in errors(plan, "unknown_architecture"):
-        architectures = words.either(plan.checkpoint.architectures) or plan.checkpoint.model_type
+    for _ in plan.failures(UnknownArchitecture):
+        architectures = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         elsewhere = with_architecture(plan.checkpoint)
         known = f": releases {span(elsewhere)} do" if elsewhere else ", nor does any known release"
         fix = "use one of these releases" if elsewhere else "use a plugin or another engine for it"
@@ -27,12 +28,12 @@ def check(plan: Plan) -> Iterator[Finding]:
             message=f"{words.release_name(plan)} does not support the architecture {architectures}{known}",
             fix=fix,
         )
-    for error in errors(plan, "config_not_read"):
-        since = fact(error, "since")
+    for error, facts in plan.failures(ConfigNotRead):
+        since = facts.since
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{words.release_name(plan)} cannot read the model's {fact(error, 'field')} ({said(error)})",
+            message=f"{words.release_name(plan)} cannot read the model's {facts.field} ({said(error)})",
             fix=f"use vLLM {since} or later" if since else "correct the field in the model's config.json",
         )
 
@@ -51,6 +52,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.16.0", command="vllm serve Qwen/Qwen3.5-35B-A3B"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B"),
-    claims=("unknown_architecture", "config_not_read"),
+    claims=(UnknownArchitecture, ConfigNotRead),
     check=check,
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.speculation.wanted import KEYS, METHODS
+from kvplan.engine.facade import SPECULATIVE_KEYS, SPECULATIVE_METHODS
+from kvplan.engine.failures import DraftNotBuilt, NoRoomForDraft, NoStatesForDraft, SpeculativeConfigRefused
 from kvplan.engine.values import Plan, StartupError
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.options.availability import nearest
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -18,28 +18,28 @@ FLAG = "--speculative-config"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refusal."""
-    for error in errors(plan, "speculative_config"):
+    for error, facts in plan.failures(SpeculativeConfigRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} refuses {FLAG}: {words.one_line(error.message)}",
             options=(FLAG,),
-            fix=_fix(error),
+            fix=_fix(error, facts),
         )
-    for error in errors(plan, "no_states_for_draft"):
-        since = fact(error, "since")
+    for _, lacking in plan.failures(NoStatesForDraft):
+        since = lacking.since
         upgrade = f"use vLLM {since} or later, or " if since is not None else ""
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{fact(error, 'architecture')} does not hand out the hidden states that {fact(error, 'method')} "
+                f"{lacking.architecture} does not hand out the hidden states that {lacking.method} "
                 f"drafts read in {words.release_name(plan)}"
             ),
             options=(FLAG,),
             fix=f"{upgrade}take a draft that does without: a draft_model, mtp or ngram",
         )
-    for error in errors(plan, "draft_not_built"):
+    for error, _ in plan.failures(DraftNotBuilt):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
@@ -47,12 +47,12 @@ def check(plan: Plan) -> Iterator[Finding]:
             options=(FLAG,),
             fix="take a checkpoint whose config has the fields of its draft, or leave --speculative-config out",
         )
-    for error in errors(plan, "no_room_for_draft"):
+    for _, crowded in plan.failures(NoRoomForDraft):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"--max-num-batched-tokens {fact(error, 'value')} leaves no room for the {fact(error, 'slots')} tokens "
+                f"--max-num-batched-tokens {crowded.batched_tokens} leaves no room for the {crowded.slots} tokens "
                 "of the draft"
             ),
             options=("--max-num-batched-tokens", FLAG),
@@ -60,20 +60,20 @@ def check(plan: Plan) -> Iterator[Finding]:
         )
 
 
-def _fix(error: StartupError) -> str:
-    key, value = str(fact(error, "key")), fact(error, "value")
-    if key in KEYS and "Unexpected" in error.message:
-        return f"leave the key {key} out: {_have(KEYS[key])}"
+def _fix(error: StartupError, facts: SpeculativeConfigRefused) -> str:
+    key, value = facts.key, facts.value
+    if key in SPECULATIVE_KEYS and "Unexpected" in error.message:
+        return f"leave the key {key} out: {_have(SPECULATIVE_KEYS[key])}"
     if "Unexpected" in error.message:
-        close = nearest(key, tuple(KEYS))
+        close = nearest(key, tuple(SPECULATIVE_KEYS))
         return f"write {close} for {key}" if close is not None else f"leave the key {key} out"
-    why = fact(error, "why")
+    why = facts.why
     if why is not None:
         return f"leave {FLAG} out: {why}"
     if key == "speculative_config":
         return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
-    if key == "method" and value in METHODS:
-        return f"another method: {_have(METHODS[str(value)])}"
+    if key == "method" and value in SPECULATIVE_METHODS:
+        return f"another method: {_have(SPECULATIVE_METHODS[str(value)])}"
     if key == "method":
         return "give a method that fits the model and its draft, or leave method out where a draft model is named"
     return f"correct {key}" if value is not None else f"add {key}"
@@ -114,6 +114,6 @@ RULE = Rule(
             '\'{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}\''
         ),
     ),
-    claims=("speculative_config", "draft_not_built", "no_states_for_draft", "no_room_for_draft"),
+    claims=(SpeculativeConfigRefused, DraftNotBuilt, NoStatesForDraft, NoRoomForDraft),
     check=check,
 )

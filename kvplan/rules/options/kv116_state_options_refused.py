@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import (
+    ReplayStatesRefused,
+    StateBlockUnset,
+    StateBlockWithoutPrefixCaching,
+    StateModeRefused,
+    StateOptionsRefused,
+)
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV116"
 
-_FIXES = {
-    "state_block_without_prefix_caching": "add --enable-prefix-caching, or drop --mamba-block-size",
-    "state_block_unset": "give --block-size, or --mamba-block-size, together with --enable-prefix-caching",
-    "replay_states": "drop --use-replayssm, or what the message names",
-    "state_mode": "drop the option that it excludes, or --enable-prefix-caching",
+_FIXES: dict[type[StateOptionsRefused], str] = {
+    StateBlockWithoutPrefixCaching: "add --enable-prefix-caching, or drop --mamba-block-size",
+    StateBlockUnset: "give --block-size, or --mamba-block-size, together with --enable-prefix-caching",
+    ReplayStatesRefused: "drop --use-replayssm, or what the message names",
+    StateModeRefused: "drop the option that it excludes, or --enable-prefix-caching",
 }
-"""By the code of the failing check."""
+"""By the failing check."""
 
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refused combination."""
-    for error in errors(plan, *_FIXES):
-        option = fact(error, "option")
+    for error, facts in plan.failures(StateOptionsRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} refuses these options for state layers: {said(error)}",
-            options=(option,) if isinstance(option, str) else (),
-            fix=_FIXES[error.code],
+            options=(facts.option,),
+            fix=_FIXES[type(facts)],
         )
 
 

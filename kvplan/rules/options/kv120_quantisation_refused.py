@@ -4,79 +4,81 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.failures import (
+    QuantisationDeprecated,
+    QuantisationDtype,
+    QuantisationFileMissing,
+    QuantisationMismatch,
+    QuantisationOrder,
+    QuantisationRefused,
+    QuantisationUnknown,
+)
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, names
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV120"
 FLAG = "--quantization"
-_CODES = (
-    "quantization_mismatch",
-    "quantization_unknown",
-    "quantization_deprecated",
-    "quantization_file_missing",
-    "quantization_dtype",
-    "quantization_order",
-)
 
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refusal."""
-    for error in errors(plan, *_CODES):
-        message, option, fix = _words(plan, error)
+    for _, facts in plan.failures(QuantisationRefused):
+        message, option, fix = _words(plan, facts)
         yield Finding(rule=CODE, severity=Severity.ERROR, message=message, options=(option,), fix=fix)
 
 
-def _words(plan: Plan, error: StartupError) -> tuple[str, str, str]:
+def _words(plan: Plan, facts: QuantisationRefused) -> tuple[str, str, str]:
     """Message, option and fix of one refusal."""
-    method, release = fact(error, "method"), words.release_name(plan)
-    if error.code == "quantization_mismatch":
-        declared = fact(error, "declared")
-        return (
-            f"the checkpoint is quantised with {declared}, which {FLAG} {fact(error, 'asked')} contradicts",
-            FLAG,
-            f"drop {FLAG}: vLLM reads the method from the checkpoint",
-        )
-    if error.code == "quantization_unknown":
-        if fact(error, "asked") is None:
+    release = words.release_name(plan)
+    match facts:
+        case QuantisationMismatch():
             return (
-                f"{release} does not know the checkpoint's quantisation method {method}",
+                f"the checkpoint is quantised with {facts.declared}, which {FLAG} {facts.asked} contradicts",
+                FLAG,
+                f"drop {FLAG}: vLLM reads the method from the checkpoint",
+            )
+        case QuantisationUnknown(asked=None):
+            return (
+                f"{release} does not know the checkpoint's quantisation method {facts.method}",
                 FLAG,
                 "use a release that has this method, or an unquantised checkpoint",
             )
-        return (
-            f"{release} does not know {FLAG} {method}",
-            FLAG,
-            f"{FLAG} with one of {', '.join(names(error, 'accepted'))}",
-        )
-    if error.code == "quantization_deprecated":
-        return (
-            f"{release} starts the deprecated quantisation method {method} only when asked to",
-            "--allow-deprecated-quantization",
-            "add --allow-deprecated-quantization, or take a checkpoint with a current method",
-        )
-    if error.code == "quantization_order":
-        return (
-            f"{release} no longer runs GPTQ checkpoints whose groups are ordered by activations (desc_act)",
-            FLAG,
-            "take a checkpoint with desc_act false, or use vLLM 0.29.0",
-        )
-    if error.code == "quantization_file_missing":
-        files = words.either(names(error, "files"))
-        return (
-            f"{FLAG} {method} loads weights that were quantised before, and the checkpoint has no {files}",
-            FLAG,
-            f"drop {FLAG}, or serve a checkpoint that was quantised with {method}",
-        )
-    accepted = names(error, "accepted")
-    usable = [dtype for dtype in accepted if not dtype.startswith("float8")]
-    return (
-        f"quantisation method {method} computes in {words.either(accepted)}, not in {fact(error, 'dtype')}",
-        "--dtype",
-        f"--dtype {words.either(usable)}",
-    )
+        case QuantisationUnknown():
+            return (
+                f"{release} does not know {FLAG} {facts.method}",
+                FLAG,
+                f"{FLAG} with one of {', '.join(facts.accepted)}",
+            )
+        case QuantisationDeprecated():
+            return (
+                f"{release} starts the deprecated quantisation method {facts.method} only when asked to",
+                "--allow-deprecated-quantization",
+                "add --allow-deprecated-quantization, or take a checkpoint with a current method",
+            )
+        case QuantisationOrder():
+            return (
+                f"{release} no longer runs GPTQ checkpoints whose groups are ordered by activations (desc_act)",
+                FLAG,
+                "take a checkpoint with desc_act false, or use vLLM 0.29.0",
+            )
+        case QuantisationFileMissing():
+            files = words.listed(facts.files, "or")
+            return (
+                f"{FLAG} {facts.method} loads weights that were quantised before, and the checkpoint has no {files}",
+                FLAG,
+                f"drop {FLAG}, or serve a checkpoint that was quantised with {facts.method}",
+            )
+        case QuantisationDtype():
+            usable = [dtype for dtype in facts.accepted if not dtype.startswith("float8")]
+            return (
+                f"quantisation method {facts.method} computes in {words.listed(facts.accepted, 'or')}, not in "
+                f"{facts.dtype}",
+                "--dtype",
+                f"--dtype {words.listed(usable, 'or')}",
+            )
+    raise NotImplementedError(type(facts).__name__)
 
 
 RULE = Rule(
@@ -95,6 +97,13 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b --dtype float16"),
     good=Example(version="0.33.0", command="vllm serve openai/gpt-oss-120b"),
-    claims=_CODES,
+    claims=(
+        QuantisationMismatch,
+        QuantisationUnknown,
+        QuantisationDeprecated,
+        QuantisationFileMissing,
+        QuantisationDtype,
+        QuantisationOrder,
+    ),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import RemoteCodeNeeded
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,20 +16,21 @@ FLAG = "--trust-remote-code"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "remote_code"):
-        code = fact(error, "code")
+    for _, facts in plan.failures(RemoteCodeNeeded):
         comes_with = (
-            f"the config comes with code of its own ({code})" if code else "the config names no code of its own"
+            f"the config comes with code of its own ({facts.class_path})"
+            if facts.class_path
+            else "the config names no code of its own"
         )
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
                 f"neither {words.release_name(plan)} nor transformers has a config class for model type "
-                f"{fact(error, 'model_type')}: {comes_with}"
+                f"{facts.model_type}: {comes_with}"
             ),
             options=(FLAG,),
-            fix=f"add {FLAG} once you trust the repository's code" + ("" if code else ", if it has any"),
+            fix=f"add {FLAG} once you trust the repository's code" + ("" if facts.class_path else ", if it has any"),
         )
 
 
@@ -47,6 +48,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.16.0", command="vllm serve moonshotai/Kimi-K2-Instruct -tp 8"),
     good=Example(version="0.16.0", command="vllm serve moonshotai/Kimi-K2-Instruct -tp 8 --trust-remote-code"),
-    claims=("remote_code",),
+    claims=(RemoteCodeNeeded,),
     check=check,
 )

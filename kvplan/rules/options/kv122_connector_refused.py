@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import ConnectorRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, names, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,10 +17,13 @@ FLAG = "--kv-transfer-config"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refused transfer config."""
-    for error in errors(plan, "connector_refused"):
-        known = names(error, "known")
-        fix = f"name a connector of this release: {', '.join(known)}" if known else "correct what the message names"
-        if error.facts.get("check"):
+    for error, facts in plan.failures(ConnectorRefused):
+        fix = (
+            f"name a connector of this release: {', '.join(facts.known)}"
+            if facts.known
+            else "correct what the message names"
+        )
+        if facts.lists_none:
             fix = 'list the connectors: "kv_connector_extra_config": {"connectors": [{…}, {…}]}'
         yield Finding(
             rule=CODE,
@@ -54,6 +58,6 @@ RULE = Rule(
             '\'{"kv_connector": "NixlConnector", "kv_role": "kv_both"}\''
         ),
     ),
-    claims=("connector_refused",),
+    claims=(ConnectorRefused,),
     check=check,
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
+from kvplan.engine.failures import RefusedOption
 from kvplan.engine.values import Plan
 from kvplan.launch.values import Launch, Location, Refusal
-from kvplan.rules.failures import errors
 
 _ABSENT = frozenset({"unknown_option", "removed_option", "not_yet_option"})
 
@@ -42,9 +42,8 @@ def refusals(plan: Plan, kind: RefusalKind) -> Iterator[Refusal]:
     yield from (refusal for refusal in known if kind_of(refusal, plan.launch) is kind)
     if known:
         return
-    for error in errors(plan, "refused_option"):
-        option = error.facts.get("option")
-        refusal = Refusal(option if isinstance(option, str) else None, error.message, error.type)
+    for error, facts in plan.failures(RefusedOption):
+        refusal = Refusal(facts.option, error.message, error.type)
         if kind_of(refusal, plan.launch) is kind:
             yield refusal
 

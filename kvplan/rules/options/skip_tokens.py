@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvplan.engine.models.geometry import Role
+from kvplan.engine.facade import Role
 from kvplan.engine.values import Plan
 
 _LIST = re.compile(r"[\[(]?\s*['\"]?[\w.:-]+['\"]?(\s*[,;\s]\s*['\"]?[\w.:-]+['\"]?)*\s*,?\s*[\])]?")

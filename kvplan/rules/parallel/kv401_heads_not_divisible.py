@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.failures import HeadsNotDivisible, KvHeadsNotDivisible, StateNotDivisible
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, said, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,35 +16,29 @@ FLAG = "--tensor-parallel-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
-    for error in errors(plan, "heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible"):
-        size = whole(error, "tensor_parallel") or plan.launch.get("tensor_parallel_size")
-        if error.code == "heads_not_divisible":
-            heads = whole(error, "heads") or (plan.geometry.total_heads if plan.geometry else None)
-            what = "attention heads"
-        elif error.code == "state_not_divisible":
-            heads = whole(error, "size")
-            what = "state channels or heads"
-        else:
-            heads = whole(error, "kv_heads") or (plan.geometry.total_kv_heads if plan.geometry else None)
-            what = "KV heads"
-        yield _finding(plan, error, heads, what, size)
+    for _, whole in plan.failures(HeadsNotDivisible):
+        yield _finding(plan, whole.heads, "attention heads", whole.tensor_parallel)
+    for _, cached in plan.failures(KvHeadsNotDivisible):
+        yield _finding(plan, cached.kv_heads, "KV heads", cached.tensor_parallel)
+    for _, state in plan.failures(StateNotDivisible):
+        yield _finding(plan, state.size, "state channels or heads", state.tensor_parallel)
 
 
-def _finding(plan: Plan, error: StartupError, heads: int | None, what: str, size: object) -> Finding:
+def _finding(plan: Plan, heads: int, what: str, size: int) -> Finding:
     """Words for one failing check."""
-    if heads is None or not isinstance(size, int):
-        message = f"{words.release_name(plan)} cannot split the model's {what} ({said(error)})"
-        fix = f"choose a {FLAG} that divides the number of {what}"
-    else:
-        message = f"the model has {heads} {what}, which {FLAG} {size} does not divide"
-        fix = f"{FLAG} {_divisors(plan, heads)}"
-    return Finding(rule=CODE, severity=Severity.ERROR, message=message, options=(FLAG,), fix=fix)
+    return Finding(
+        rule=CODE,
+        severity=Severity.ERROR,
+        message=f"the model has {heads} {what}, which {FLAG} {size} does not divide",
+        options=(FLAG,),
+        fix=f"{FLAG} {_divisors(plan, heads)}",
+    )
 
 
 def _divisors(plan: Plan, heads: int) -> str:
     """The sizes that divide the heads, up to the GPUs there are."""
     most = plan.launch.hardware.count or 64
-    return words.either([str(size) for size in range(1, min(heads, most) + 1) if heads % size == 0])
+    return words.listed([str(size) for size in range(1, min(heads, most) + 1) if heads % size == 0], "or")
 
 
 RULE = Rule(
@@ -61,6 +55,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B -tp 3"),
     good=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B -tp 4"),
-    claims=("heads_not_divisible", "kv_heads_not_divisible", "state_not_divisible"),
+    claims=(HeadsNotDivisible, KvHeadsNotDivisible, StateNotDivisible),
     check=check,
 )

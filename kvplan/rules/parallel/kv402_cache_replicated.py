@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.models.geometry import Kind
+from kvplan.engine.facade import Kind
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
@@ -44,7 +44,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         rule=CODE,
         severity=Severity.NOTE,
         message=(
-            f"{words.layers(concerned)}: {words.plural(heads, 'KV head')} for {size} tensor-parallel ranks, so each "
+            f"{words.layers(concerned)}: {words.counted(heads, 'KV head')} for {size} tensor-parallel ranks, so each "
             f"head is stored {size // heads} times"
         ),
         layers=concerned,

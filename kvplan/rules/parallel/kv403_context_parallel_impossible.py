@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import ContextParallelRefused, SlidingWindowDivided
 from kvplan.engine.values import Plan, StartupError
 from kvplan.rules import words
-from kvplan.rules.failures import errors, indices, said, whole
+from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,40 +17,42 @@ FLAG = "--decode-context-parallel-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
-    for error in errors(plan, "context_parallel", "dcp_sliding_window"):
-        sliding = error.code == "dcp_sliding_window"
+    for error, facts in plan.failures(ContextParallelRefused):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=_sliding(plan, error)
-            if sliding
-            else f"{words.release_name(plan)} refuses this context parallelism ({said(error)})",
-            layers=indices(plan, error) or (_windows(plan) if sliding else ()),
+            message=f"{words.release_name(plan)} refuses this context parallelism ({said(error)})",
+            layers=indices(plan, facts),
             options=(FLAG,),
-            fix=f"drop {FLAG}" if sliding else _fix(plan, error),
+            fix=_fix(plan, facts.max_dcp),
         )
+    for error, _ in plan.failures(SlidingWindowDivided):
+        yield _sliding(plan, error)
 
 
-def _windows(plan: Plan) -> tuple[int, ...]:
-    """Layers with a sliding window."""
-    return tuple(layer.index for layer in plan.layers if layer.sliding_window)
-
-
-def _sliding(plan: Plan, error: StartupError) -> str:
+def _sliding(plan: Plan, error: StartupError) -> Finding:
     """Words for sliding windows under decode context parallelism."""
-    concerned = indices(plan, error) or _windows(plan)
+    concerned = tuple(layer.index for layer in plan.layers if layer.sliding_window)
     where = words.layers(concerned) if concerned else "some layers"
-    return f"{where}: a sliding-window cache cannot be divided by {FLAG} in {words.release_name(plan)} ({said(error)})"
+    return Finding(
+        rule=CODE,
+        severity=Severity.ERROR,
+        message=(
+            f"{where}: a sliding-window cache cannot be divided by {FLAG} in {words.release_name(plan)} ({said(error)})"
+        ),
+        layers=concerned,
+        options=(FLAG,),
+        fix=f"drop {FLAG}",
+    )
 
 
-def _fix(plan: Plan, error: StartupError) -> str:
+def _fix(plan: Plan, largest: int | None) -> str:
     """The largest size that passes, where the engine knows it."""
-    largest = whole(error, "max_dcp")
     heads = plan.geometry.total_kv_heads if plan.geometry else None
     if largest is not None and largest > 1:
         return f"{FLAG} {largest} at most"
     if heads is not None and plan.geometry is not None and not plan.geometry.use_mla:
-        return f"drop {FLAG}, or raise --tensor-parallel-size above the {words.plural(heads, 'KV head')}"
+        return f"drop {FLAG}, or raise --tensor-parallel-size above the {words.counted(heads, 'KV head')}"
     return f"drop {FLAG}"
 
 
@@ -68,6 +71,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B -tp 8 -dcp 8"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B -tp 8 -dcp 2"),
-    claims=("context_parallel", "dcp_sliding_window"),
+    claims=(ContextParallelRefused, SlidingWindowDivided),
     check=check,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import EmptyStage, PartUnnamed, PipelinePartition, PipelineUnsupported
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,34 +18,38 @@ PARTITION = "VLLM_PP_LAYER_PARTITION"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
+    name, release = plan.checkpoint.name, words.release_name(plan)
     size = plan.launch.get("pipeline_parallel_size")
     stages = f"{FLAG} {size}" if isinstance(size, int) else FLAG
-    for error in errors(plan, "pipeline_partition", "pipeline_unsupported", "empty_stage", "part_unnamed"):
-        if error.code == "part_unnamed":
-            message = (
-                f"{words.release_name(plan)} cannot split {plan.checkpoint.name} over pipeline stages: its class names "
-                f"no architecture for the language model inside ({said(error)})"
+    layers = f" of {plan.geometry.num_layers} layers" if plan.geometry else ""
+    instead = f"drop {FLAG} and use --tensor-parallel-size"
+    for error, _ in plan.failures(PartUnnamed):
+        yield _finding(
+            f"{release} cannot split {name} over pipeline stages: its class names no architecture for the language "
+            f"model inside ({said(error)})",
+            f"use vLLM 0.30.0 or later, or {instead}",
+        )
+    for _, facts in plan.failures(PipelineUnsupported):
+        if facts.draft:
+            yield _finding(
+                f"the draft of {name} does not support pipeline parallelism in {release}",
+                f"use vLLM 0.30.0 or later, or {instead}",
             )
-            fix = f"use vLLM 0.30.0 or later, or drop {FLAG} and use --tensor-parallel-size"
-        elif error.code == "pipeline_unsupported":
-            drafts = "the draft of " if error.facts.get("draft") else ""
-            message = (
-                f"{drafts}{plan.checkpoint.name} does not support pipeline parallelism in {words.release_name(plan)}"
-            )
-            fix = f"drop {FLAG} and use --tensor-parallel-size"
-            if drafts:
-                fix = f"use vLLM 0.30.0 or later, or {fix}"
         else:
-            layers = f" of {plan.geometry.num_layers} layers" if plan.geometry else ""
-            message = f"{stages} and {PARTITION} do not make a pipeline{layers} ({said(error)})"
-            fix = f"give {PARTITION} one number per stage that add up to the layers, or leave it out"
-            if error.code == "empty_stage":
-                message = f"{stages} leaves a stage{layers} without any ({said(error)})"
-                fix = "give every stage a layer that has a cache"
-            elif PARTITION not in plan.launch.environment:
-                message = f"{stages} does not make a pipeline{layers} ({said(error)})"
-                fix = f"lower {FLAG}"
-        yield Finding(rule=CODE, severity=Severity.ERROR, message=message, options=(FLAG,), fix=fix)
+            yield _finding(f"{name} does not support pipeline parallelism in {release}", instead)
+    for error, _ in plan.failures(EmptyStage):
+        yield _finding(
+            f"{stages} leaves a stage{layers} without any ({said(error)})", "give every stage a layer that has a cache"
+        )
+    for error, _ in plan.failures(PipelinePartition):
+        yield _finding(
+            f"{stages} and {PARTITION} do not make a pipeline{layers} ({said(error)})",
+            f"give {PARTITION} one number per stage that add up to the layers, or leave it out",
+        )
+
+
+def _finding(message: str, fix: str) -> Finding:
+    return Finding(rule=CODE, severity=Severity.ERROR, message=message, options=(FLAG,), fix=fix)
 
 
 RULE = Rule(
@@ -62,6 +67,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=10,10 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
     good=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=20,12 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
-    claims=("pipeline_partition", "pipeline_unsupported", "empty_stage", "part_unnamed"),
+    claims=(PipelinePartition, PipelineUnsupported, EmptyStage, PartUnnamed),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import TooFewGpus
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,17 +15,14 @@ CODE = "KV405"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "too_few_gpus"):
-        ranks, gpus = int(fact(error, "ranks") or 0), int(fact(error, "gpus") or 0)
+    for _, facts in plan.failures(TooFewGpus):
+        ranks = words.counted(facts.ranks, "GPU")
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=(
-                f"the launch needs {words.plural(ranks, 'GPU')} (tensor x pipeline parallel size) and has "
-                f"{words.number(gpus)}"
-            ),
+            message=(f"the launch needs {ranks} (tensor x pipeline parallel size) and has {words.number(facts.gpus)}"),
             options=("--tensor-parallel-size", "--pipeline-parallel-size"),
-            fix=f"give it {words.plural(ranks, 'GPU')}, or --distributed-executor-backend ray over several nodes",
+            fix=f"give it {ranks}, or --distributed-executor-backend ray over several nodes",
         )
 
 
@@ -43,6 +40,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", gpu="h200:4", command="vllm serve zai-org/GLM-5.2-FP8 --tensor-parallel-size 8"),
     good=Example(version="0.33.0", gpu="h200:8", command="vllm serve zai-org/GLM-5.2-FP8 --tensor-parallel-size 8"),
-    claims=("too_few_gpus",),
+    claims=(TooFewGpus,),
     check=check,
 )

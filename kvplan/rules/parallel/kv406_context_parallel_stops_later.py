@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.context_parallel import needs_one_group, returns_softmax_sums
+from kvplan.engine.facade import needs_one_group, returns_softmax_sums
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule

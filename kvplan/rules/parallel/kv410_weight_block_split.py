@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.failures import WeightBlockSplit
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -16,31 +16,30 @@ FLAG = "--tensor-parallel-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per weight that does not divide: of attention, and of what comes behind it."""
-    for error in errors(plan, "weight_block_split"):
-        size, block = whole(error, "size") or 0, whole(error, "block") or 0
-        ranks = whole(error, "tensor_parallel") or 1
+    for _, facts in plan.failures(WeightBlockSplit):
+        ranks = facts.tensor_parallel
         has = f"{FLAG} {ranks} leaves each rank" if ranks > 1 else f"{plan.checkpoint.name} has"
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{has} {words.number(size)} rows of {fact(error, 'weight')}, which is no multiple of the checkpoint's "
-                f"quantisation block of {block}"
+                f"{has} {words.number(facts.size)} rows of {facts.weight}, which is no multiple of the checkpoint's "
+                f"quantisation block of {facts.block}"
             ),
             options=(FLAG,),
-            fix=_fix(error, size, block),
+            fix=_fix(facts),
         )
 
 
-def _fix(error: StartupError, size: int, block: int) -> str:
+def _fix(facts: WeightBlockSplit) -> str:
     """Halve the tensor-parallel size until whole blocks are left; experts can also stay whole."""
-    tensor = whole(error, "tensor_parallel") or 1
+    tensor = facts.tensor_parallel
     divisors = (tp for tp in range(tensor - 1, 0, -1) if tensor % tp == 0)
-    smaller = next((tp for tp in divisors if size * tensor // tp % block == 0), None)
+    smaller = next((tp for tp in divisors if facts.size * tensor // tp % facts.block == 0), None)
     fix = (
         f"{FLAG} {smaller}" if smaller else "a checkpoint that leaves this weight unquantised: no split makes it whole"
     )
-    if fact(error, "experts") and not fact(error, "expert_parallel"):
+    if facts.experts and not facts.expert_parallel:
         fix += ", or --enable-expert-parallel, which keeps each expert whole on one rank"
     return fix
 
@@ -65,6 +64,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 16"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 8"),
-    claims=("weight_block_split",),
+    claims=(WeightBlockSplit,),
     check=check,
 )

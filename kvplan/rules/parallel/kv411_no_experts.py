@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import NoExperts
 from kvplan.engine.values import Plan
-from kvplan.rules.failures import errors, fact
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -15,11 +15,11 @@ FLAG = "--enable-expert-parallel"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    for error in errors(plan, "no_experts"):
+    for _, facts in plan.failures(NoExperts):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{FLAG} is for mixture-of-experts models, and {fact(error, 'architecture')} has no experts",
+            message=f"{FLAG} is for mixture-of-experts models, and {facts.architecture} has no experts",
             options=(FLAG,),
             fix=f"drop {FLAG}",
         )
@@ -38,6 +38,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve meta-llama/Llama-3.1-8B -tp 2 --enable-expert-parallel"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B -tp 2 --enable-expert-parallel"),
-    claims=("no_experts",),
+    claims=(NoExperts,),
     check=check,
 )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.failures import RanksRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, names, said
+from kvplan.rules.failures import said
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -24,9 +25,8 @@ _FIXES = {
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per refused combination."""
-    for error in errors(plan, "ranks_refused"):
-        option = str(fact(error, "option"))
-        able = names(error, "accepted")
+    for error, facts in plan.failures(RanksRefused):
+        option, able = facts.option, facts.accepted
         fix = f"add --all2all-backend {able[0]}, or drop {option}" if able else f"correct {option}"
         yield Finding(
             rule=CODE,
@@ -54,6 +54,6 @@ RULE = Rule(
     good=Example(
         version="0.33.0", command="vllm serve Qwen/Qwen3-30B-A3B -tp 2 --enable-eplb --enable-expert-parallel"
     ),
-    claims=("ranks_refused",),
+    claims=(RanksRefused,),
     check=check,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.failures import PartNotDivisible
+from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.failures import errors, fact, whole
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -17,31 +17,28 @@ WHOLE = "--mm-encoder-tp-mode data"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding per failing check."""
-    for error in errors(plan, "part_not_divisible"):
-        size, tensor = whole(error, "size") or 0, whole(error, "tensor_parallel") or 1
+    for _, facts in plan.failures(PartNotDivisible):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
-            message=f"{FLAG} {tensor} does not divide {_part(error)} ({words.number(size)}) of {_owner(error)}",
+            message=(
+                f"{FLAG} {facts.tensor_parallel} does not divide the {facts.part} ({words.number(facts.size)}) of "
+                f"{_owner(facts.tower)}"
+            ),
             options=(FLAG,),
-            fix=_fix(error, size, tensor),
+            fix=_fix(facts),
         )
 
 
-def _part(error: StartupError) -> str:
-    return f"the {fact(error, 'part')}"
-
-
-def _owner(error: StartupError) -> str:
-    tower = fact(error, "tower")
+def _owner(tower: str | None) -> str:
     return f"the tower that {tower} describes" if tower else "the model"
 
 
-def _fix(error: StartupError, size: int, tensor: int) -> str:
+def _fix(facts: PartNotDivisible) -> str:
     """The next smaller size that divides; some towers can also stay whole."""
-    smaller = next((tp for tp in range(tensor - 1, 0, -1) if size % tp == 0), 1)
+    smaller = next((tp for tp in range(facts.tensor_parallel - 1, 0, -1) if facts.size % tp == 0), 1)
     fix = f"{FLAG} {smaller}"
-    return f"{fix}, or {WHOLE}, which keeps the tower whole on every rank" if fact(error, "whole_on_request") else fix
+    return f"{fix}, or {WHOLE}, which keeps the tower whole on every rank" if facts.whole_on_request else fix
 
 
 RULE = Rule(
@@ -61,6 +58,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="vllm serve google/gemma-3-27b-it -tp 32"),
     good=Example(version="0.33.0", command="vllm serve google/gemma-3-27b-it -tp 16"),
-    claims=("part_not_divisible",),
+    claims=(PartNotDivisible,),
     check=check,
 )
