@@ -84,7 +84,7 @@ def models(incomplete: str) -> list[CompletionItem]:
 
 
 def _own_models() -> list[str]:
-    from kvplan.cli.settings import find, read
+    from kvplan.runs.settings import find, read
 
     try:
         file = find(Path())

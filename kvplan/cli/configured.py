@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from kvplan.cli.settings import Settings
+    from kvplan.runs.settings import Settings
 
 _GIVEN = "kvplan.settings.options"
 _SETTINGS = "kvplan.settings"
@@ -32,7 +32,7 @@ def collect(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
 
 
 def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
-    from kvplan.cli.settings import Settings, find, read
+    from kvplan.runs.settings import Settings, find, read
 
     if file is not None and isolated:
         raise click.UsageError("--kvplan-config and --isolated exclude each other", ctx)
@@ -47,7 +47,7 @@ def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
 
 def settings_of(ctx: click.Context) -> Settings:
     """The settings that hold for the command of `ctx`; empty ones where it takes none."""
-    from kvplan.cli.settings import Settings
+    from kvplan.runs.settings import Settings
 
     found: Settings = ctx.meta.get(_SETTINGS) or Settings()
     return found

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import pytest
 
 from kvplan.checkpoint import Checkpoint, load
-from kvplan.cli.launching import weighed
 from kvplan.engine import Plan, plan
 from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.engine.values import Stage, StartupError
@@ -19,6 +18,7 @@ from kvplan.launch.build import from_command
 from kvplan.launch.hardware import parse_gpu
 from kvplan.launch.sizes import parse_size
 from kvplan.releases import resolve
+from kvplan.runs.launching import weighed
 
 
 class Launched(Protocol):

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvplan.checkpoint.additions import Additions
-from kvplan.cli.tables import Table
 from kvplan.errors import InputError
 from kvplan.launch.globs import Globs, any_of, fixed
 from kvplan.rules.suppression import Entry
 from kvplan.rules.values import Severity
+from kvplan.runs.tables import Table
 
 NAMES = (".kvplan.toml", "kvplan.toml", "pyproject.toml")
 """In a directory with several, the first that speaks of kvplan holds."""
