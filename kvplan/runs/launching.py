@@ -127,11 +127,12 @@ class Loader:
         Raises InputError, with the notices made until then as its notes, where a file cannot be used.
         """
         from kvplan.checkpoint.speculators import Speculator
-        from kvplan.launch.speculators import followed
 
         try:
             checkpoint, draft, notices = self._files(launch)
         except Speculator as found:
+            from kvplan.launch.speculators import followed
+
             verified = followed(launch, found)
         else:
             return Loaded(launch, checkpoint, draft, notices)

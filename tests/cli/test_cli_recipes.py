@@ -201,7 +201,7 @@ def test_the_readmes_action_and_hook_are_those_of_the_repository() -> None:
 
 
 def test_the_settings_of_the_readme_are_read(tmp_path: Path) -> None:
-    from kvplan.runs.settings import read
+    from kvplan.runs.settings.reading import read
 
     (example,) = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "models").mkdir()

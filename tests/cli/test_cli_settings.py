@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 from kvplan.cli import main
 from kvplan.errors import InputError
 from kvplan.rules.values import Severity
-from kvplan.runs.settings import find, read
+from kvplan.runs.settings.finding import find
+from kvplan.runs.settings.reading import read
 from tests.small_config import SMALL_QWEN3
 
 GLM = ("GLM-5.2-FP8", "--skip-layers", "0,1", "--offline")

@@ -15,7 +15,7 @@ from kvplan.errors import InputError
 
 if TYPE_CHECKING:
     from kvplan.report.canvas import Canvas
-    from kvplan.runs.settings import Settings
+    from kvplan.runs.settings.values import Settings
 
 Item = TypeVar("Item")
 
