@@ -12,6 +12,7 @@ import pytest
 
 import kvplan
 from kvplan import api
+from tests import asking
 
 GLM = "vllm serve zai-org/GLM-5.2-FP8 -tp 8 --kv-cache-dtype fp8"
 
@@ -91,12 +92,8 @@ def test_a_scan_tells_places_and_what_is_suppressed(here: Path, capsys: pytest.C
 
 
 def test_a_scan_goes_by_a_baseline(here: Path) -> None:
-    from click.testing import CliRunner
-
-    from kvplan.cli import main
-
     (here / "run.sh").write_text(f"{GLM}\n")
-    assert CliRunner().invoke(main, ["scan", "--offline", "run.sh", "--write-baseline", "known.json"]).exit_code == 0
+    assert asking.kvplan("scan", "--offline", "run.sh", "--write-baseline", "known.json").exit_code == 0
     assert kvplan.scan("run.sh").launches[0].findings != ()
     assert kvplan.scan("run.sh", baseline="known.json").launches[0].findings == ()
     (here / "run.sh").write_text("vllm serve Qwen/Qwen3-0.6B\n")

@@ -7,11 +7,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kvplan.cli import main
 from kvplan.releases import KNOWN
 from kvplan.report.schema import sweep as contract
+from tests.asking import kvplan
 
 FORTY = ("--available-kv-memory", "40GiB")
 FORMULA = "TOKENS_FROM_CONCURRENCY"
@@ -19,9 +19,7 @@ RESERVE = "SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT"
 
 
 def sweep(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["sweep", "--offline", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return kvplan("sweep", "--offline", *arguments)
 
 
 def told(*arguments: str) -> dict[str, Any]:

@@ -8,10 +8,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from markdown_it import MarkdownIt
 
-from kvplan.cli import main
 from kvplan.report import outcomes, sweeptext, sweepwords
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS
@@ -20,6 +19,7 @@ from kvplan.runs.combining import combinations
 from kvplan.runs.launching import LaunchRequest, Sources
 from kvplan.runs.sweeping import SweepRequest
 from kvplan.runs.sweeping import sweep as run
+from tests.asking import kvplan
 from tests.report.test_report_formats import GITLAB, JUNIT, SARIF
 from tests.report.test_report_webpage import checked
 
@@ -29,9 +29,7 @@ RELEASES = ("--vllm-version", "0.25.1,0.26.0", "--gpu", "h200")
 
 
 def sweep(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["sweep", "--offline", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return kvplan("sweep", "--offline", *arguments)
 
 
 def sarif(*arguments: str) -> dict[str, Any]:
