@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from kvplan.cli.output import give_up_stdout
+from kvplan.cli.output import give_up_stdout, say
 from kvplan.errors import InputError
 from kvplan.report.words import printable
 
@@ -55,6 +55,7 @@ class Application(click.Group):
         try:
             return super().invoke(ctx)
         except InputError as error:
+            say(getattr(error, "__notes__", ()))
             raise InputProblem(str(error)) from error
 
     def main(

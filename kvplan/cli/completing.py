@@ -84,11 +84,15 @@ def models(incomplete: str) -> list[CompletionItem]:
 
 
 def _own_models() -> list[str]:
-    from kvplan.cli.settings import find, read
+    from kvplan.runs.settings.finding import find
 
     try:
         file = find(Path())
-        return [] if file is None else [one.name for one in read(file).additions.listed()]
+        if file is None:
+            return []
+        from kvplan.runs.settings.reading import read
+
+        return [one.name for one in read(file).additions.listed()]
     except (InputError, OSError):
         return []
 

@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 if TYPE_CHECKING:
-    from kvplan.cli.settings import Settings
+    from kvplan.runs.settings.values import Settings
 
 _GIVEN = "kvplan.settings.options"
 _SETTINGS = "kvplan.settings"
@@ -32,12 +32,13 @@ def collect(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
 
 
 def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
-    from kvplan.cli.settings import Settings, find, read
+    from kvplan.runs.settings.finding import find
+    from kvplan.runs.settings.values import Settings
 
     if file is not None and isolated:
         raise click.UsageError("--kvplan-config and --isolated exclude each other", ctx)
     path = Path(file) if file is not None else None if isolated else find(Path())
-    settings = Settings() if path is None else read(path)
+    settings = Settings() if path is None else _settings(path)
     ctx.meta[_SETTINGS] = settings
     defaults: dict[str, Any] = dict(settings.options)
     if ctx.info_name in _OWN_THRESHOLD:
@@ -45,9 +46,15 @@ def _read(ctx: click.Context, file: str | None, *, isolated: bool) -> None:
     ctx.default_map = defaults
 
 
+def _settings(path: Path) -> Settings:
+    from kvplan.runs.settings.reading import read
+
+    return read(path)
+
+
 def settings_of(ctx: click.Context) -> Settings:
     """The settings that hold for the command of `ctx`; empty ones where it takes none."""
-    from kvplan.cli.settings import Settings
+    from kvplan.runs.settings.values import Settings
 
     found: Settings = ctx.meta.get(_SETTINGS) or Settings()
     return found

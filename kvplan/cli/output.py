@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
+
+import click
 
 from kvplan.errors import InputError
 from kvplan.report.canvas import Canvas
@@ -86,6 +88,12 @@ def write(text: str, output: str | None, option: str = "--output") -> None:
     except OSError as error:
         give_up_stdout()
         raise InputError(f"standard output cannot be written: {error.strerror}") from error
+
+
+def say(notices: Iterable[str]) -> None:
+    """Tell remarks on standard error."""
+    for notice in notices:
+        click.echo(f"kvplan: {notice}", err=True)
 
 
 def _is_file(output: str | None) -> bool:

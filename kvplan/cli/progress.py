@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 
 import click
+
+from kvplan.runs.progress import Observer, Part, Progress, nobody
 
 PATIENCE = 2.0
 """Seconds before progress is told, and between one line and the next."""
 
 
-def teller() -> Callable[[str], None] | None:
-    """Takes a line whenever there is one, and tells those that are due; None where nobody watches."""
+def teller() -> Observer:
+    """An observer that tells what is due; it stays silent where nobody watches."""
     if not sys.stderr.isatty():
-        return None
+        return nobody
     due = time.monotonic() + PATIENCE
 
-    def tell(line: str) -> None:
+    def tell(progress: Progress) -> None:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + PATIENCE
-            click.echo(f"kvplan: {line} …", err=True)
+            click.echo(f"kvplan: {words(progress)} …", err=True)
 
     return tell
+
+
+def words(progress: Progress) -> str:
+    """`120 of 300 files, 17 launches so far`."""
+    counted = f"{progress.done:,} of {progress.total:,} {progress.part}"
+    if progress.part is Part.STEPS:
+        return f"{counted} explained so far"
+    return f"{counted} so far" if progress.launches is None else f"{counted}, {progress.launches:,} launches so far"

@@ -14,10 +14,10 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from kvplan.checkpoint import catalog
-from kvplan.cli.scanning import Question, scan
-from kvplan.launch.resolving import Answers
 from kvplan.releases import KNOWN
 from kvplan.report.scanvalues import ScanReport
+from kvplan.runs.launching import Sources
+from kvplan.runs.scanning import ScanRequest, scan
 
 pytestmark = pytest.mark.skipif("not config.getoption('benchmark_enable')", reason="benchmarks run on demand")
 
@@ -74,7 +74,7 @@ def test_scan(launches: int, tmp_path: Path, benchmark: BenchmarkFixture) -> Non
     def run() -> ScanReport:
         nonlocal began
         began = time.process_time()
-        return scan(Question(paths=(str(tmp_path),), answers=Answers(), offline=True))
+        return scan(ScanRequest(paths=(str(tmp_path),), sources=Sources(offline=True))).report
 
     report = benchmark.pedantic(run, rounds=1, warmup_rounds=int(launches < 1000))  # type: ignore[no-untyped-call]
     assert len(report.launches) == launches

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner
 
 from kvplan.cli import main
+from tests.asking import kvplan
 
 ROOT = Path(__file__).parents[2]
 KVPLAN = (sys.executable, "-m", "kvplan")
@@ -57,8 +57,7 @@ KVPLAN = (sys.executable, "-m", "kvplan")
 def test_one_message_and_exit_code_2(arguments: list[str], says: str) -> None:
     if arguments[0] in ("check", "plan", "why"):
         arguments = [arguments[0], "--offline", *arguments[1:]]
-    result = CliRunner().invoke(main, arguments)
-    assert isinstance(result.exception, SystemExit), result.exception
+    result = kvplan(*arguments)
     assert result.exit_code == 2
     assert result.stdout == ""
     assert says in result.stderr
@@ -76,15 +75,14 @@ def test_a_caller_gets_a_click_exception() -> None:
 def test_broken_configs(content: str, tmp_path: Path) -> None:
     file = tmp_path / "config.json"
     file.write_text(content, encoding="utf-8")
-    result = CliRunner().invoke(main, ["check", str(file)])
-    assert isinstance(result.exception, SystemExit), result.exception
+    result = kvplan("check", str(file))
     assert (result.exit_code, result.stdout) == (2, "")
     assert "config.json" in result.stderr
     assert result.stderr.count("\n") == 1
 
 
 def test_kvplan_alone_shows_its_help_on_stderr() -> None:
-    result = CliRunner().invoke(main, [])
+    result = kvplan()
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Commands:" in result.stderr
 

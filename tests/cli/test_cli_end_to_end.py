@@ -8,22 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kvplan.cli import main
+from tests.asking import kvplan
 
 SIXTY_GIB = "64424509440"
 SKIPPING = (
     *("vllm", "serve", "zai-org/GLM-5.2-FP8", "--kv-cache-dtype", "fp8"),
     *("-tp", "8", "--kv-cache-dtype-skip-layers"),
 )
-
-
-def kvplan(*arguments: str, stdin: str | None = None) -> Result:
-    """Run the command line in this process; a crash is a failing test."""
-    result = CliRunner().invoke(main, list(arguments), input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def told(*arguments: str, stdin: str | None = None) -> dict[str, Any]:

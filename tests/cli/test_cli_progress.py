@@ -5,15 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kvplan.cli import progress
-from kvplan.cli.launching import Asked
-from kvplan.cli.sweeping import Sweeper, combinations
-from kvplan.cli.words import Words
-from kvplan.report.values import make
+from kvplan.runs.progress import Part, Progress, nobody
 
 
 def test_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    assert progress.teller() is None
+    assert progress.teller() is nobody
 
 
 def test_lines_come_when_they_are_due(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -21,25 +18,21 @@ def test_lines_come_when_they_are_due(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr("time.monotonic", lambda: now[0])
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     tell = progress.teller()
-    assert tell is not None
-    for second in (1, 2, 3, 4.5):
+    for second in (1, 2, 3, 4, 5):
         now[0] = second
-        tell(f"{second} of 5")
-    assert capsys.readouterr().err == "kvplan: 2 of 5 …\nkvplan: 4.5 of 5 …\n"
-
-
-def test_a_sweep_tells_how_far_it_is() -> None:
-    question = Asked(
-        words=Words(("Llama-3.1-8B",), None),
-        own_flags=(),
-        vllm_version="0.32.0,0.33.0",
-        gpu="h200",
-        available_kv_memory=None,
-        env=(),
-        offline=True,
-        weights=None,
+        tell(Progress(Part.COMBINATIONS, second, 5000))
+    assert capsys.readouterr().err == (
+        "kvplan: 2 of 5,000 combinations so far …\nkvplan: 4 of 5,000 combinations so far …\n"
     )
-    told: list[str] = []
-    sweeper = Sweeper(lambda plan: make(plan, ()), offline=True)
-    sweeper.sweep(combinations(question), diff=True, progress=told.append)
-    assert told == ["0 of 2 combinations so far", "1 of 2 combinations so far", "0 of 1 steps explained so far"]
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        (Progress(Part.FILES, 1200, 3000, 17), "1,200 of 3,000 files, 17 launches so far"),
+        (Progress(Part.COMBINATIONS, 0, 2), "0 of 2 combinations so far"),
+        (Progress(Part.STEPS, 0, 1), "0 of 1 steps explained so far"),
+    ],
+)
+def test_words(told: Progress, words: str) -> None:
+    assert progress.words(told) == words

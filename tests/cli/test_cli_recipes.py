@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from kvplan.cli import main
 from kvplan.launch.scanning import kind_of
+from tests import asking
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / ".github" / "actions" / "kvplan"
@@ -34,8 +34,7 @@ def loaded(path: Path) -> Any:
 
 
 def kvplan(words: list[str]) -> tuple[int, str]:
-    result = CliRunner().invoke(main, words)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    result = asking.kvplan(*words)
     return result.exit_code, result.output
 
 
@@ -201,7 +200,7 @@ def test_the_readmes_action_and_hook_are_those_of_the_repository() -> None:
 
 
 def test_the_settings_of_the_readme_are_read(tmp_path: Path) -> None:
-    from kvplan.cli.settings import read
+    from kvplan.runs.settings.reading import read
 
     (example,) = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
     (tmp_path / "models").mkdir()
@@ -223,7 +222,7 @@ def test_completion_scripts(shell: str) -> None:
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")
     assert f"kvplan completion {shell}" in README
-    done = CliRunner().invoke(main, ["completion", shell])
+    done = asking.kvplan("completion", shell)
     assert done.exit_code == 0
     assert f"_KVPLAN_COMPLETE={shell}_complete" in done.stdout
 
@@ -232,7 +231,7 @@ def test_completion_scripts(shell: str) -> None:
 def test_the_shells_take_their_scripts(shell: str) -> None:
     if shutil.which(shell) is None or shutil.which("bash") is None:
         pytest.skip(f"there is no {shell}")
-    script = CliRunner().invoke(main, ["completion", shell]).stdout
+    script = asking.kvplan("completion", shell).stdout
     done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kvplan.cli import main
-from kvplan.cli.settings import find, read
 from kvplan.errors import InputError
 from kvplan.rules.values import Severity
+from kvplan.runs.settings.finding import find
+from kvplan.runs.settings.reading import read
+from tests.asking import kvplan, told
 from tests.small_config import SMALL_QWEN3
 
 GLM = ("GLM-5.2-FP8", "--skip-layers", "0,1", "--offline")
@@ -24,17 +23,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current directory."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def kvplan(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, list(arguments))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
-
-
-def told(*arguments: str) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(kvplan(*arguments, "--format", "json").stdout)
-    return report
 
 
 def model(folder: Path) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from kvplan import Plan, api
-from kvplan.cli import main
+from kvplan import Plan
 from kvplan.engine.failures import SpeculativeConfigRefused
 from kvplan.errors import InputError
+from tests import asking
+from tests.asking import kvplan, told
 
 LAYERS = {
     "model_type": "qwen3",
@@ -44,7 +44,7 @@ def _speculator(folder: Path, kind: str = "eagle3", verifier: object = "Qwen/Qwe
 
 
 def _planned(model: str, release: str = "0.33.0", *words: str) -> Plan:
-    return api.plan(["vllm", "serve", model, *words], vllm_version=release, available_kv_memory="60GiB")
+    return asking.planned(["vllm", "serve", model, *words], release=release, gpu=None)
 
 
 def test_the_verifier_is_served_with_the_draft(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ def test_what_the_file_must_say(tmp_path: Path, changes: dict[str, Any], field: 
 
 def test_the_command_line_tells_of_the_verifier(tmp_path: Path) -> None:
     draft = _speculator(tmp_path / "draft")
-    told = CliRunner().invoke(main, ["plan", draft, "--format", "json", "--available-kv-memory", "60GiB"])
-    assert told.exit_code == 0
-    assert "vLLM serves Qwen/Qwen3-8B with it" in told.stderr
-    assert json.loads(told.stdout)["model"]["name"] == "Qwen/Qwen3-8B"
-    swept = CliRunner().invoke(main, ["sweep", draft, "--vllm-version", "0.23.0,0.33.0", "--format", "json"])
+    planned = kvplan("plan", draft, "--format", "json", "--available-kv-memory", "60GiB")
+    assert planned.exit_code == 0
+    assert "vLLM serves Qwen/Qwen3-8B with it" in planned.stderr
+    assert json.loads(planned.stdout)["model"]["name"] == "Qwen/Qwen3-8B"
+    swept = kvplan("sweep", draft, "--vllm-version", "0.23.0,0.33.0", "--format", "json")
     assert swept.exit_code == 0
     assert "Qwen/Qwen3-8B" in swept.stdout
 
@@ -129,7 +129,6 @@ def test_scan_reads_drafts(tmp_path: Path) -> None:
     script.write_text(
         f"vllm serve our/draft\nvllm serve Qwen/Qwen3-8B --speculative-config '{asked}'\n", encoding="utf-8"
     )
-    words = ["scan", str(script), "--format", "json", "--offline", "--model-map", f"our/draft={draft}"]
-    report = json.loads(CliRunner().invoke(main, words).stdout)
+    report = told("scan", str(script), "--offline", "--model-map", f"our/draft={draft}")
     assert report["unreadable"] == []
     assert [launch["model"]["name"] for launch in report["launches"]] == ["Qwen/Qwen3-8B"] * 2

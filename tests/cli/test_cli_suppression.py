@@ -8,10 +8,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kvplan.cli import main
 from kvplan.report.schema import SCHEMA_FILE, scan
+from tests import asking
 
 SKIP = "vllm serve zai-org/GLM-5.2-FP8 --kv-cache-dtype-skip-layers 0 1\n"
 TOO_LONG = "vllm serve meta-llama/Llama-3.1-8B --max-model-len 9000000\n"
@@ -38,9 +38,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def kvplan(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, [*arguments, "--offline"])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return asking.kvplan(*arguments, "--offline")
 
 
 def told(*arguments: str) -> dict[str, Any]:

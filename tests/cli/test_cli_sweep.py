@@ -7,15 +7,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
+from click.testing import Result
 
-from kvplan.cli import main
-from kvplan.cli.sweeping import releases, split_values
-from kvplan.errors import InputError
 from kvplan.releases import KNOWN
 from kvplan.report.schema import sweep as contract
+from tests.asking import kvplan
 
 FORTY = ("--available-kv-memory", "40GiB")
 FORMULA = "TOKENS_FROM_CONCURRENCY"
@@ -23,9 +19,7 @@ RESERVE = "SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT"
 
 
 def sweep(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["sweep", "--offline", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return kvplan("sweep", "--offline", *arguments)
 
 
 def told(*arguments: str) -> dict[str, Any]:
@@ -205,37 +199,3 @@ def test_a_narrow_page_has_a_table_for_each_slow_option() -> None:
 
 def test_the_schema_file_is_up_to_date() -> None:
     assert contract.SCHEMA_FILE.read_text("utf-8") == contract.text(), "run: python -m kvplan.report.schema"
-
-
-@pytest.mark.parametrize(
-    ("text", "values"),
-    [
-        ("auto,fp8", ("auto", "fp8")),
-        ("auto, auto", ("auto",)),
-        (r"a\,b", ("a,b",)),
-        (r"a\,b,c", ("a,b", "c")),
-        ('{"a": 1, "b": 2}', ('{"a": 1, "b": 2}',)),
-        ("[1, 2]", ("[1, 2]",)),
-        ("", ("",)),
-    ],
-)
-def test_commas_divide_values(text: str, values: tuple[str, ...]) -> None:
-    assert split_values("--x", text) == values
-
-
-def test_releases_take_all_lists_and_spans() -> None:
-    assert releases("all") == ",".join(KNOWN)
-    assert releases("0.25..0.27,0.26") == "0.25.1,0.26.0,0.27.1,0.26"
-    assert releases("0.32..") == "0.32.0,0.33.0"
-    assert releases("..0.17") == "0.16.0,0.17.1"
-
-
-@given(st.text(max_size=40))
-def test_any_text_is_divided_or_refused(text: str) -> None:
-    parts = [part.strip() for part in text.replace("\\,", "").split(",")]
-    if len(parts) > 1 and not all(parts) and not text.lstrip().startswith(("{", "[")) and "\\" not in text:
-        with pytest.raises(InputError, match="empty value"):
-            split_values("--x", text)
-    elif "\\" not in text:
-        values = split_values("--x", text)
-        assert len(values) == len(set(values)) >= 1

@@ -8,28 +8,16 @@ from typing import Any
 
 import pytest
 
-from kvplan.checkpoint import load
-from kvplan.checkpoint.load import load as load_with
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.checks import methods
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.failures import WeightBlockSplit
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import KNOWN, Release, resolve
+from tests import asking
 
 
 def planned(command: str, version: str = "0.33.0", gpu: str = "h200") -> Plan:
-    launch = from_command(
-        shlex.split(f"vllm serve {command}"),
-        release=resolve(version),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=60 << 30,
-    )
-    assert launch.model is not None
-    overrides: Any = launch.get("hf_overrides")
-    checkpoint = load_with(launch.model, offline=True, hf_overrides=overrides) if overrides else load(launch.model)
-    return plan(checkpoint, launch)
+    return asking.planned(f"vllm serve {command}", release=version, gpu=gpu)
 
 
 def refusal(command: str, version: str = "0.33.0", gpu: str = "h200") -> tuple[str, str, str]:

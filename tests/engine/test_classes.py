@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from kvplan import checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.values import Stage
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests import asking
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -31,10 +28,7 @@ LLAMA: dict[str, Any] = {
 
 def planned(folder: Path, config: dict[str, Any], *flags: str, release: str = "0.33.0") -> Plan:
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    command = ["vllm", "serve", str(folder), *flags]
-    hardware = parse_gpu("h200")
-    launch = from_command(command, release=resolve(release), hardware=hardware, available_kv_memory=2**34)
-    return plan(checkpoint.load(str(folder), offline=True), launch)
+    return asking.planned(["vllm", "serve", str(folder), *flags], release=release, memory=2**34)
 
 
 def test_step3_has_one_kv_head_whatever_its_config_says(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from kvplan.checkpoint import load
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import plan
 from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.failures import InvalidValue
@@ -18,9 +17,8 @@ from kvplan.engine.models.geometry import Role
 from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
 from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
 from kvplan.engine.values import LayerPlan, Plan
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
+from tests import asking
 from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
 
 NEWEST = "0.33.0"
@@ -29,13 +27,7 @@ GIB = 1 << 30
 
 def planned(checkpoint: Checkpoint, *flags: str, release: str = NEWEST, gpu: str = "h200") -> Plan:
     """The plan of `vllm serve model FLAGS` with 40 GiB for the cache."""
-    launch = from_command(
-        ["vllm", "serve", "model", *flags],
-        release=resolve(release),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=40 * GIB,
-    )
-    return plan(checkpoint, launch)
+    return asking.planned_with(checkpoint, flags, release=release, gpu=gpu, memory=40 * GIB)
 
 
 def layer(found: Plan, name: str) -> LayerPlan:
@@ -600,10 +592,5 @@ def test_rows_in_host_memory_are_refused_or_not_planned(
 
 
 def planned_as_asked(model: str, version: str, attention: dict[str, object], *flags: str, gpu: str = "b200") -> Plan:
-    launch = from_command(
-        ["vllm", "serve", model, "--max-model-len", "8192", "--attention-config", json.dumps(attention), *flags],
-        release=resolve(version),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=60 << 30,
-    )
-    return plan(load(model), launch)
+    asked = ("--max-model-len", "8192", "--attention-config", json.dumps(attention))
+    return asking.planned(["vllm", "serve", model, *asked, *flags], release=version, gpu=gpu)

@@ -6,11 +6,8 @@ import json
 
 import pytest
 
-from kvplan.checkpoint import load
-from kvplan.engine import Plan, plan
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from kvplan.engine import Plan
+from tests import asking
 
 GEMMA = "google/gemma-3-27b-it"
 LLAMA = "meta-llama/Llama-3.1-8B"
@@ -19,13 +16,7 @@ NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 
 
 def planned(model: str, *flags: str, version: str = "0.33.0", gpu: str = "h200", **environment: str) -> Plan:
-    launch = from_command(
-        [*(f"{name}={value}" for name, value in environment.items()), "vllm", "serve", model, *flags],
-        release=resolve(version),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=60 << 30,
-    )
-    return plan(load(model), launch)
+    return asking.planned(["vllm", "serve", model, *flags], release=version, gpu=gpu, environment=environment)
 
 
 def refusal(model: str, *flags: str, version: str = "0.33.0", **environment: str) -> tuple[str, str, str]:

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.failures import BlockSizeRefused
 from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests import asking
 from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
 
 GIB = 1 << 30
@@ -42,13 +40,8 @@ def _planned(
     draft: Checkpoint | None = None,
     **spec: Any,
 ) -> Plan:
-    launch = from_command(
-        ["vllm", "serve", "model", *flags, "--speculative-config", json.dumps(spec)],
-        release=resolve(release),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=40 * GIB,
-    )
-    return plan(target, launch, draft=draft)
+    asked = (*flags, "--speculative-config", json.dumps(spec))
+    return asking.planned_with(target, asked, draft, release=release, gpu=gpu, memory=40 * GIB)
 
 
 def _drafted(found: Plan) -> dict[str, tuple[str, int]]:

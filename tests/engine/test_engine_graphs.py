@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvplan.engine.graphs import captures_decode_steps
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests.asking import launched
 
 
 @pytest.mark.parametrize(
@@ -22,10 +20,4 @@ from kvplan.releases import resolve
     ],
 )
 def test_full_graphs_unless_switched_off(flags: tuple[str, ...], captured: bool) -> None:
-    launch = from_command(
-        ["vllm", "serve", "Qwen/Qwen3.5-35B-A3B", *flags],
-        release=resolve("0.33.0"),
-        hardware=parse_gpu("h200"),
-        available_kv_memory=None,
-    )
-    assert captures_decode_steps(launch) is captured
+    assert captures_decode_steps(launched(["vllm", "serve", "Qwen/Qwen3.5-35B-A3B", *flags])) is captured

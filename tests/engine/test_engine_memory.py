@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import kvplan
-from kvplan.cli import main
+from tests import asking
 
 GIB = 1 << 30
 H100 = 81_559 * (1 << 20)
@@ -121,13 +120,13 @@ def test_weights_in_a_directory_are_found_and_told(tmp_path: Path) -> None:
     index = {"metadata": {"total_size": 16_060_522_496}, "weight_map": {}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index), "utf-8")
     command = ["plan", str(model), "--gpu", "h100", "--isolated", "--offline"]
-    told = json.loads(CliRunner().invoke(main, [*command, "--format", "json"]).stdout)["capacity"]
-    assert told["estimated"] is True
-    assert told["estimate"] == {
+    capacity = asking.told(*command)["capacity"]
+    assert capacity["estimated"] is True
+    assert capacity["estimate"] == {
         "gpu_bytes": H100,
         "budget_bytes": 78_679_145_185,
         "weight_bytes": 16_060_522_496,
     }
-    text = CliRunner().invoke(main, command, env={"COLUMNS": "200"}).stdout
+    text = asking.kvplan(*command, width=200).stdout
     assert "Capacity (per GPU, at most)" in text
     assert "58.32 GiB (62,618,622,689 B), an estimate" in text

@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.failures import ViewMismatch
 from kvplan.engine.values import Stage
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests import asking
 
 GIB = 1 << 30
 
 
 def planned(command: str, release: str, gpu: str = "h200", memory: int | None = 60 * GIB) -> Plan:
-    words = command.split()
-    launch = from_command(
-        ["vllm", "serve", *words], release=resolve(release), hardware=parse_gpu(gpu), available_kv_memory=memory
-    )
-    assert launch.model is not None
-    return plan(checkpoint.load(launch.model, offline=True), launch)
+    return asking.planned(f"vllm serve {command}", release=release, gpu=gpu, memory=memory)
 
 
 GLM = "zai-org/GLM-5.2-FP8 --kv-cache-dtype fp8 -tp 8"

@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint.values import Checkpoint, Source
-from kvplan.engine import context_parallel, plan
+from kvplan.engine import context_parallel
 from kvplan.engine.failures import ContextParallelRefused
 from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec
 from kvplan.engine.specs import FullAttentionSpec, RequestLimits, SlidingWindowSpec, can_merge, recast, same_type
 from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Plan
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
+from tests import asking
 
 PAGE = 16 * 8 * (128 + 128) * 2
 """16 tokens of 8 KV heads of 128 in bfloat16: 65,536 bytes."""
@@ -39,13 +38,8 @@ def checkpoint(**config: Any) -> Checkpoint:
 
 def planned(model: Checkpoint, *flags: str, release: str = "0.33.0", environment: tuple[str, ...] = ()) -> Plan:
     """The plan of `vllm serve model FLAGS` on an H200 with 20 GiB for the cache."""
-    launch = from_command(
-        [*environment, "vllm", "serve", "test", *flags],
-        release=resolve(release),
-        hardware=parse_gpu("h200"),
-        available_kv_memory=20 * GIB,
-    )
-    return plan(model, launch)
+    named = dict(word.split("=", 1) for word in environment)
+    return asking.planned_with(model, flags, release=release, memory=20 * GIB, environment=named)
 
 
 def llama4(layers: int = 8, **fields: Any) -> Checkpoint:

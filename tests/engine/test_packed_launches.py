@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import replace
 from functools import cache
@@ -10,12 +11,11 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint import Checkpoint, load
-from kvplan.engine import Plan, boundary, plan
+from kvplan.engine import Plan, boundary
 from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Stage
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve
+from tests import asking
 
 LLAMA, GEMMA, HYBRID = "meta-llama/Llama-3.1-8B", "google/gemma-2-9b", "Qwen/Qwen3-Next-80B-A3B-Thinking"
 GIB = 1 << 30
@@ -27,14 +27,8 @@ def _loaded(model: str) -> Checkpoint:
 
 
 def planned(model: str, options: str, release: str, gpu: str = "h200", **overrides: object) -> Plan:
-    launch = from_command(
-        ["vllm", "serve", model, *shlex.split(options)],
-        release=resolve(release),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=60 * GIB,
-    )
-    checkpoint = load(model, offline=True, hf_overrides=overrides) if overrides else _loaded(model)
-    return plan(checkpoint, launch)
+    changed = ("--hf-overrides", json.dumps(overrides)) if overrides else ()
+    return asking.planned(["vllm", "serve", model, *shlex.split(options), *changed], release=release, gpu=gpu)
 
 
 def pages(found: Plan) -> set[int]:
@@ -137,13 +131,7 @@ def test_flash_attn_claims_per_token_head_caches_on_hopper(release: str) -> None
 def test_the_v1_runner_does_not_tell_turboquant_its_dtype(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ["vllm", "serve", LLAMA, "--kv-cache-dtype", "turboquant_k8v4"]
     for runner, code in (("0", "view_refused"), ("1", None)):
-        launch = from_command(
-            [f"VLLM_USE_V2_MODEL_RUNNER={runner}", *options],
-            release=resolve(release),
-            hardware=parse_gpu("h200"),
-            available_kv_memory=60 * GIB,
-        )
-        found = plan(_loaded(LLAMA), launch)
+        found = asking.planned([f"VLLM_USE_V2_MODEL_RUNNER={runner}", *options], release=release)
         assert (None if found.error is None else found.error.code) == code
 
 

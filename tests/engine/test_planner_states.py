@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan import checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.values import Stage
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests import asking
 
 GIB = 1 << 30
 QWEN3_NEXT = "Qwen/Qwen3-Next-80B-A3B-Thinking"
@@ -19,14 +16,7 @@ NEMOTRON = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"
 
 
 def planned(command: str, release: str, gpu: str = "h200", memory: int | None = 60 * GIB) -> Plan:
-    launch = from_command(
-        ["vllm", "serve", *command.split()],
-        release=resolve(release),
-        hardware=parse_gpu(gpu),
-        available_kv_memory=memory,
-    )
-    assert launch.model is not None
-    return plan(checkpoint.load(launch.model, offline=True), launch)
+    return asking.planned(f"vllm serve {command}", release=release, gpu=gpu, memory=memory)
 
 
 def blocks(result: Plan) -> tuple[set[int], set[int]]:

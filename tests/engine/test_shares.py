@@ -8,24 +8,15 @@ from typing import Any
 
 import pytest
 
-from kvplan import checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.values import Stage
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
+from tests import asking
 
 QWEN_VL = "Qwen/Qwen2.5-VL-7B-Instruct"
 
 
 def planned(model: str, *flags: str, release: str = "0.33.0") -> Plan:
-    launch = from_command(
-        ["vllm", "serve", model, *flags],
-        release=resolve(release),
-        hardware=parse_gpu("h100"),
-        available_kv_memory=2**36,
-    )
-    return plan(checkpoint.load(model, offline=True), launch)
+    return asking.planned(["vllm", "serve", model, *flags], release=release, gpu="h100", memory=2**36)
 
 
 def refusal(found: Plan) -> str | None:

@@ -18,11 +18,11 @@ from kvplan.engine.specs import RequestLimits, SlidingWindowSpec
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.rewriting import MTP_TYPES, ROWS, rewrite
 from kvplan.engine.speculation.values import Speculation
-from kvplan.engine.speculation.wanted import KEYS, METHODS, draft_reference
+from kvplan.engine.speculation.wanted import KEYS, METHODS
 from kvplan.errors import InputError
 from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import KNOWN, resolve
+from tests import asking
 
 GIB = 1 << 30
 
@@ -41,13 +41,8 @@ LLAMA_DRAFT = {
 
 
 def _run(command: str, version: str = "0.33.0", gpu: str = "h200", **spec: Any) -> Plan:
-    words = ["vllm", "serve", *shlex.split(command)]
-    if spec:
-        words += ["--speculative-config", json.dumps(spec)]
-    launch = from_command(words, release=resolve(version), hardware=parse_gpu(gpu), available_kv_memory=60 * GIB)
-    named = draft_reference(launch)
-    draft = None if named is None else load(named, offline=True)
-    return plan(load(str(launch.model), offline=True), launch, draft=draft)
+    asked = ("--speculative-config", json.dumps(spec)) if spec else ()
+    return asking.planned(["vllm", "serve", *shlex.split(command), *asked], release=version, gpu=gpu)
 
 
 def _draft(tmp_path: Path, **changes: Any) -> str:

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from kvplan import checkpoint
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.failures import PoolTooSmall
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.releases import resolve
 from kvplan.rules import run
+from tests import asking
 from tests.golden.compare import SAME_STAGE
 
 LINES = (Path(__file__).parent / "public_cases.jsonl").read_text("utf-8").splitlines()
@@ -26,16 +23,13 @@ AFTER_PLANNING = "cudagraph_sizes"
 
 
 def planned(case: dict[str, Any], configs: Path) -> Plan:
-    folder = configs / case["config"]
-    launch = from_command(
-        ["vllm", "serve", str(folder), *case.get("flags", ())],
-        release=resolve(case["release"]),
-        hardware=parse_gpu(case["gpu"]),
-        available_kv_memory=case["available_bytes"],
-        environment=case.get("env", {}),
+    return asking.planned(
+        ["vllm", "serve", str(configs / case["config"]), *case.get("flags", ())],
+        release=case["release"],
+        gpu=case["gpu"],
+        memory=case["available_bytes"],
+        environment=case.get("env"),
     )
-    loaded = checkpoint.load(str(folder), offline=True, hf_overrides=launch.get("hf_overrides"))
-    return plan(loaded, launch)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])

@@ -33,6 +33,22 @@ BASE = Path("/repo")
         ("a.sh", "aXsh", False),
         ("a[.sh", "a[.sh", True),
         ("deploy\\*.yaml", "deploy/a.yaml", True),
+        ("deploy/*", "deploy/b/a.yaml", True),
+        ("deploy//", "deploy/a.yaml", True),
+        ("deploy/**.yaml", "deploy/a.yaml", True),
+        ("deploy/**.yaml", "deploy/b/c/a.yaml", True),
+        ("deploy/x**.yaml", "deploy/b/xa.yaml", False),
+        ("deploy/x**.yaml", "deploy/xb/a.yaml", True),
+        ("**.yaml", "deploy/b/a.yaml", True),
+        ("!a.sh", "!a.sh", True),
+        ("#a.sh", "#a.sh", True),
+        ("a.sh ", "a.sh", False),
+        ("a.sh ", "a.sh ", True),
+        ("a[!].sh", "a[!].sh", False),
+        ("a[!].sh", "a!.sh", True),
+        ("a[[].sh", "a[.sh", True),
+        ("/deploy/*.yaml", "deploy/a.yaml", False),
+        ("", "a.sh", False),
     ],
 )
 def test_patterns(pattern: str, path: str, means: bool) -> None:
@@ -42,7 +58,10 @@ def test_patterns(pattern: str, path: str, means: bool) -> None:
 def test_paths_are_seen_from_the_base() -> None:
     assert relative("/repo/a/../b.yaml", BASE) == "b.yaml"
     assert relative("/elsewhere/b.yaml", BASE) == "/elsewhere/b.yaml"
-    assert not any_of(BASE, ["deploy/*"]).match("/elsewhere/deploy/a")
+    assert not any_of(BASE, ["deploy/*", "elsewhere/*"]).match("/elsewhere/deploy/a")
+    assert any_of(BASE, ["deploy/"]).match("/elsewhere/deploy/a")
+    assert any_of(BASE, ["**/deploy/a"]).match("/elsewhere/deploy/a")
+    assert any_of(BASE, ["/elsewhere/deploy"]).match("/elsewhere/deploy/a")
 
 
 def test_what_is_no_pattern() -> None:

@@ -9,9 +9,8 @@ import os
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kvplan.cli import main
+from tests.asking import kvplan
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "scan.golden.txt"
@@ -20,7 +19,7 @@ GOLDEN = HERE / "scan.golden.txt"
 def test_golden_output(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without KV901, which follows the coverage table rather than the files."""
     monkeypatch.chdir(HERE.parents[1])
-    result = CliRunner().invoke(main, ["scan", "--offline", "--ignore", "KV901", "tests/launch"])
+    result = kvplan("scan", "--offline", "--ignore", "KV901", "tests/launch")
     assert result.exit_code == 1
     assert result.stderr == ""
     if os.environ.get("KVPLAN_UPDATE_GOLDEN"):
@@ -31,6 +30,6 @@ def test_golden_output(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_secrets_are_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(HERE.parents[1])
     for form in ("text", "json"):
-        told = CliRunner().invoke(main, ["scan", "--offline", "--format", form, "tests/launch"]).output
+        told = kvplan("scan", "--offline", "--format", form, "tests/launch").output
         assert "NeverBePrinted" not in told
         assert "sk-" not in told.replace("task-", "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 import tracemalloc
@@ -10,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvplan.cli import main
 from kvplan.launch.found import Unreadable
 from kvplan.launch.passages import Source
 from kvplan.launch.resolving import Answers
 from kvplan.launch.scanning import MAX_BYTES, Text, launches
+from tests import asking
 
 GOOD = "name: a\nimage: vllm/vllm-openai:v0.33.0\nargs: [--model, meta-llama/Llama-3.1-8B]\n"
 
@@ -45,10 +43,7 @@ HOSTILE = {
 
 
 def told(*arguments: str) -> dict[str, Any]:
-    result = CliRunner().invoke(main, ["scan", "--offline", "--format", "json", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    report: dict[str, Any] = json.loads(result.stdout)
-    return report
+    return asking.told("scan", "--offline", *arguments)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -69,8 +64,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "binary.yaml").write_bytes(b"vllm\0\1\2")
     (tmp_path / "latin.yaml").write_bytes("vllm: ä".encode("latin-1"))
     (tmp_path / "picture.png").write_bytes(b"\x89PNG vllm")
-    result = CliRunner().invoke(main, ["scan", "--format", "json", "--allow-empty", str(tmp_path)])
-    reasons = [one["reason"] for one in json.loads(result.stdout)["unreadable"]]
+    reasons = [one["reason"] for one in told("--allow-empty", str(tmp_path))["unreadable"]]
     assert reasons == ["a binary file", "not UTF-8 text (byte 6)"]
 
 
@@ -127,19 +121,18 @@ def test_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("model", ["-", "a/../../etc", "/etc", "~/x", "s3://bucket/x", "''"])
 def test_no_model_is_read_from_this_machine(model: str, tmp_path: Path) -> None:
     (tmp_path / "x.sh").write_text(f"vllm serve {model}\n")
-    result = CliRunner().invoke(main, ["scan", "--format", "json", str(tmp_path)], input="{}")
-    (one,) = json.loads(result.stdout)["unreadable"]
+    (one,) = asking.told("scan", str(tmp_path), stdin="{}")["unreadable"]
     assert "--model-map" in one["reason"]
 
 
 def test_an_empty_path() -> None:
-    result = CliRunner().invoke(main, ["scan", "--offline", ""])
+    result = asking.kvplan("scan", "--offline", "")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith("kvplan: an empty path: ")
 
 
 def test_a_path_that_is_not_there() -> None:
-    result = CliRunner().invoke(main, ["scan", "--offline", "/no/such/path"])
+    result = asking.kvplan("scan", "--offline", "/no/such/path")
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr == "kvplan: /no/such/path: there is no such file or directory\n"
 

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from kvplan.cli import main
 from kvplan.engine.values import Plan
 from kvplan.report.textbook import textbook
+from tests.asking import kvplan, told
 
 FORTY = ("--available-kv-memory", "40GiB")
 
 
-def kvplan(*arguments: str) -> str:
-    result = CliRunner().invoke(main, ["plan", "--offline", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result.stdout
-
-
 def capacity(*arguments: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(kvplan("--format", "json", *arguments))["capacity"]
-    return told
+    found: dict[str, Any] = told("plan", "--offline", *arguments)["capacity"]
+    return found
 
 
 def test_gemma_by_kind_of_layer() -> None:
@@ -73,13 +65,13 @@ def test_without_memory_the_need_is_told_all_the_same() -> None:
     told = capacity("Llama-3.1-8B")
     assert [fit["concurrency"] for fit in told["lengths"]] == [None] * 3
     assert told["lengths"][0]["request_bytes"] == 8192 * 131_072
-    text = kvplan("Llama-3.1-8B")
+    text = kvplan("plan", "--offline", "Llama-3.1-8B").stdout
     assert "One request (per GPU, as vLLM reserves for it)" in text
     assert "fit at once" not in text
 
 
 def test_the_text_shows_fixed_bytes_and_bytes_per_token() -> None:
-    text = kvplan("gemma-3-27b-it", "--vllm-version", "0.33.0", *FORTY)
+    text = kvplan("plan", "--offline", "gemma-3-27b-it", "--vllm-version", "0.33.0", *FORTY).stdout
     words = " ".join(text.split())
     assert "sliding window 1,024 52 7,422,345,216 7,422,345,216 0" in words
     assert "all 62 19,301,662,720 8,564,244,480 81,920" in words

@@ -13,18 +13,17 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 import xmlschema
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from kvplan.cli import main
 from kvplan.engine.values import Plan
 from kvplan.launch.values import Location
 from kvplan.report import github, gitlab, junit, markdown, markup, outcomes, places, sarif
 from kvplan.report.formats import FORMATS
 from kvplan.report.values import make
 from kvplan.rules.values import Finding, Severity
+from tests.asking import kvplan
 from tests.small_config import SMALL_QWEN3
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -41,12 +40,6 @@ nodeSelector: {nvidia.com/gpu.product: NVIDIA-H200}
 LONG = POD.replace("--kv-cache-dtype-skip-layers", '--max-model-len, "9000000", --kv-cache-dtype-skip-layers')
 LOST = "name: lost\nimage: vllm/vllm-openai:v0.33.0\ncommand: [bash, /start.sh]\n"
 NASTY = "50% <b>|`x`| ::error::\r\n@team #1 [a](javascript:1) \x1b[31m*b* _c_ & https://x.example ]]>"
-
-
-def kvplan(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, list(arguments))
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
 
 
 def scan(*arguments: str) -> str:
@@ -173,7 +166,7 @@ def test_every_result_has_a_place_below_the_root(tmp_path: Path, monkeypatch: py
 
 
 def test_standard_input_is_no_file() -> None:
-    result = CliRunner().invoke(main, ["scan", "--offline", "--format", "sarif", "-"], input=POD)
+    result = kvplan("scan", "--offline", "--format", "sarif", "-", stdin=POD)
     log = json.loads(result.stdout)
     SARIF.validate(log)
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in log["runs"][0]["results"]]

@@ -8,10 +8,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kvplan.cli import main
 from kvplan.report.schema import scan as contract
+from tests import asking
+from tests.asking import kvplan
 
 MANIFESTS = Path(__file__).parents[1] / "launch" / "manifests"
 FINE = """name: fine
@@ -26,14 +27,11 @@ IGNORE = ("--ignore", "KV9,KV603")
 
 
 def scan(*arguments: str, stdin: str | None = None) -> Result:
-    result = CliRunner().invoke(main, ["scan", "--offline", *arguments], input=stdin)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return kvplan("scan", "--offline", *arguments, stdin=stdin)
 
 
 def told(*arguments: str, stdin: str | None = None) -> dict[str, Any]:
-    report: dict[str, Any] = json.loads(scan("--format", "json", *arguments, stdin=stdin).stdout)
-    return report
+    return asking.told("scan", "--offline", *arguments, stdin=stdin)
 
 
 def test_the_json_keeps_the_contract() -> None:

@@ -8,18 +8,18 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from markdown_it import MarkdownIt
 
-from kvplan.cli import main
-from kvplan.cli.launching import Asked
-from kvplan.cli.sweeping import Sweeper, combinations
-from kvplan.cli.words import Words
 from kvplan.report import outcomes, sweeptext, sweepwords
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS
 from kvplan.report.sweepvalues import Axis, Change, Combination, Explained, Explanation, SweepReport
-from kvplan.report.values import make
+from kvplan.runs.combining import combinations
+from kvplan.runs.launching import LaunchRequest, Sources
+from kvplan.runs.sweeping import SweepRequest
+from kvplan.runs.sweeping import sweep as run
+from tests.asking import kvplan
 from tests.report.test_report_formats import GITLAB, JUNIT, SARIF
 from tests.report.test_report_webpage import checked
 
@@ -29,9 +29,7 @@ RELEASES = ("--vllm-version", "0.25.1,0.26.0", "--gpu", "h200")
 
 
 def sweep(*arguments: str) -> Result:
-    result = CliRunner().invoke(main, ["sweep", "--offline", *arguments])
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
-    return result
+    return kvplan("sweep", "--offline", *arguments)
 
 
 def sarif(*arguments: str) -> dict[str, Any]:
@@ -167,17 +165,14 @@ def test_steps_that_change_the_same_are_told_once() -> None:
 
 @pytest.mark.parametrize("width", [40, 60, 80])
 def test_a_narrow_terminal_folds_no_figure(width: int) -> None:
-    question = Asked(
-        words=Words(("GLM-5.2-FP8", "--kv-cache-dtype", "auto,fp8", "-tp", "4,8"), None),
-        own_flags=(),
+    request = LaunchRequest(
+        options=("GLM-5.2-FP8", "--kv-cache-dtype", "auto,fp8", "-tp", "4,8"),
         vllm_version="0.25.1,0.33.0",
         gpu="h200",
         available_kv_memory="60GiB",
-        env=(),
-        offline=True,
-        weights=None,
+        sources=Sources(offline=True),
     )
-    report = Sweeper(lambda plan: make(plan, ()), offline=True).sweep(combinations(question), diff=False)
+    report = run(SweepRequest(combinations=combinations(request))).report
     lines = sweeptext.render(report, Canvas(width=width)).splitlines()
     assert max(map(len, lines)) <= width
     rows = [line.split() for line in lines if line.startswith(("  0.25.1", "  0.33.0"))]

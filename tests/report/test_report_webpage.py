@@ -7,14 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
-from click.testing import CliRunner
-
-from kvplan.cli import main
 from kvplan.engine.values import Plan
 from kvplan.launch.values import Hardware
 from kvplan.report import memory, webpage
 from kvplan.report.values import make
 from kvplan.rules.values import Finding, Severity
+from tests.asking import kvplan
 
 _VOID = {"meta"}
 
@@ -70,7 +68,7 @@ def test_the_page_of_a_scan(tmp_path: object) -> None:
     pod = 'name: glm\nimage: vllm/vllm-openai:v0.33.0\nargs: [zai-org/GLM-5.2-FP8, -tp, "8"]\n'
     lost = "name: lost\nimage: vllm/vllm-openai:v0.33.0\ncommand: [bash, /start.sh]\n"
     arguments = ["scan", "--offline", "--format", "html", "-"]
-    page = CliRunner().invoke(main, arguments, input=f"{pod}---\n{lost}").stdout
+    page = kvplan(*arguments, stdin=f"{pod}---\n{lost}").stdout
     checked(page)
     assert "<h2>Not checked</h2>" in page
     assert re.search(r"<summary><span class=\"badge note\">note</span> <b>&lt;stdin&gt;:3 YAML glm</b>", page)
@@ -79,12 +77,12 @@ def test_the_page_of_a_scan(tmp_path: object) -> None:
 def test_a_scan_of_several_launches_has_an_overview(tmp_path: object) -> None:
     pod = 'name: {}\nimage: vllm/vllm-openai:v0.33.0\nargs: [zai-org/GLM-5.2-FP8, -tp, "8"]\n'
     arguments = ["scan", "--offline", "--format", "html", "-"]
-    page = CliRunner().invoke(main, arguments, input=f"{pod.format('one')}---\n{pod.format('two')}").stdout
+    page = kvplan(*arguments, stdin=f"{pod.format('one')}---\n{pod.format('two')}").stdout
     checked(page)
     for position, name in enumerate(("one", "two"), 1):
         assert re.search(rf'<a class="wrap" href="#launch-{position}">&lt;stdin&gt;:\d+ YAML {name}</a>', page)
         assert f'<details id="launch-{position}">' in page
-    assert "<h2>Launches</h2>" not in CliRunner().invoke(main, arguments, input=pod.format("one")).stdout
+    assert "<h2>Launches</h2>" not in kvplan(*arguments, stdin=pod.format("one")).stdout
 
 
 def test_the_parts_of_a_gpu_make_up_its_memory(good: Plan) -> None:

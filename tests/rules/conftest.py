@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import pytest
 
-from kvplan.checkpoint import Checkpoint, load
-from kvplan.cli.launching import weighed
-from kvplan.engine import Plan, plan
+from kvplan.engine import Plan
 from kvplan.engine.failures import Failure
-from kvplan.engine.speculation.wanted import draft_reference
 from kvplan.engine.values import Stage, StartupError
-from kvplan.launch.build import from_command
-from kvplan.launch.hardware import parse_gpu
-from kvplan.launch.sizes import parse_size
-from kvplan.releases import resolve
+from tests import asking
 
 
 class Launched(Protocol):
@@ -41,27 +32,6 @@ class Stopped(Protocol):
     def __call__(self, failure: Failure, *, version: str = "0.33.0") -> Plan: ...
 
 
-@cache
-def _loaded(model: str) -> Checkpoint:
-    return load(model, offline=True)
-
-
-def _run(command: str, version: str, gpu: str | None, available: str | None, weights: str | None = None) -> Plan:
-    launch = from_command(
-        shlex.split(command),
-        release=resolve(version),
-        hardware=None if gpu is None else parse_gpu(gpu),
-        available_kv_memory=None if available is None else parse_size(available, "--available-kv-memory"),
-    )
-    assert launch.model is not None
-    named = draft_reference(launch)
-    draft = None if named is None else _loaded(named)
-    overrides: Any = launch.get("hf_overrides")
-    if isinstance(overrides, Mapping):
-        return plan(load(launch.model, offline=True, hf_overrides=overrides), launch, draft=draft)
-    return plan(weighed(_loaded(launch.model), weights), launch, draft=draft)
-
-
 @pytest.fixture(scope="session")
 def launched() -> Launched:
     """Plans by vLLM command."""
@@ -73,7 +43,7 @@ def launched() -> Launched:
         available: str | None = "60GiB",
         weights: str | None = None,
     ) -> Plan:
-        return _run(command, version, gpu, available, weights)
+        return asking.planned(command, release=version, gpu=gpu, memory=available, weights=weights)
 
     return run
 
@@ -83,7 +53,7 @@ def stopped() -> Stopped:
     """Plans by failure."""
 
     def stop(failure: Failure, *, version: str = "0.33.0") -> Plan:
-        sound = _run("vllm serve meta-llama/Llama-3.1-8B", version, "h200", "60GiB")
+        sound = asking.planned("vllm serve meta-llama/Llama-3.1-8B", release=version)
         return replace(sound, error=StartupError(Stage.SPECS, "ValueError", "it does not work", failure))
 
     return stop

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from kvplan.cli import main
 from kvplan.releases import resolve
 from kvplan.rules import Example, Finding, Manifest, Rule, Severity, rules, run
+from tests.asking import told
 
 Findings = Callable[[Example | Manifest], list[Finding]]
 RULES = [pytest.param(rule, id=rule.code) for rule in rules()]
@@ -28,11 +26,10 @@ def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             )
         monkeypatch.chdir(tmp_path)
         (tmp_path / example.file).write_text(example.content, "utf-8")
-        command = ["scan", *example.options, "--isolated", "--offline", "--format", "json", example.file]
-        report = json.loads(CliRunner().invoke(main, command).stdout)
-        told = [finding for launch in report["launches"] for finding in launch["findings"]]
-        told += [{**lost, "message": lost["reason"], "fix": None} for lost in report["unreadable"]]
-        assert report["launches"] or told
+        report = told("scan", *example.options, "--isolated", "--offline", example.file)
+        texts = [finding for launch in report["launches"] for finding in launch["findings"]]
+        texts += [{**lost, "message": lost["reason"], "fix": None} for lost in report["unreadable"]]
+        assert report["launches"] or texts
         return [
             Finding(
                 rule=finding["rule"],
@@ -40,7 +37,7 @@ def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 message=finding["message"],
                 fix=finding["fix"],
             )
-            for finding in told
+            for finding in texts
         ]
 
     return found

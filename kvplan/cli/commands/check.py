@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kvplan.cli.launching import asked, plan_of, report_of, tell
+from kvplan.cli.launching import plan_of, report_of, tell
 from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
 from kvplan.cli.words import LaunchCommand
 
@@ -41,6 +41,6 @@ def command(ctx: click.Context, /, fail_on: str, **_options: Any) -> int:
     from kvplan.report.values import Detail
     from kvplan.rules.values import Severity
 
-    report = report_of(ctx, plan_of(asked(ctx)), detail=Detail.CHECK)
+    report = report_of(ctx, plan_of(ctx), detail=Detail.CHECK)
     tell(ctx, report)
     return int(report.verdict.reaches(Severity(fail_on)))

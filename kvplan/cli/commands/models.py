@@ -14,8 +14,8 @@ from kvplan.cli.output import canvas, write
 from kvplan.errors import InputError
 
 if TYPE_CHECKING:
-    from kvplan.cli.settings import Settings
     from kvplan.report.canvas import Canvas
+    from kvplan.runs.settings.values import Settings
 
 Item = TypeVar("Item")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kvplan.cli.launching import asked, plan_of, report_of, tell
+from kvplan.cli.launching import plan_of, report_of, tell
 from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
 from kvplan.cli.words import LaunchCommand
 
@@ -35,7 +35,7 @@ def command(ctx: click.Context, /, fail_on: str | None, **_options: Any) -> int:
     from kvplan.report.values import Detail
     from kvplan.rules.values import Severity
 
-    plan = plan_of(asked(ctx))
+    plan = plan_of(ctx)
     report = report_of(ctx, plan, detail=Detail.PLAN)
     tell(ctx, report)
     return int(not plan.ok) if fail_on is None else int(report.verdict.reaches(Severity(fail_on)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kvplan.cli.completing import files, gpus, releases
 from kvplan.cli.configured import announce, settings_of
-from kvplan.cli.options import codes, output_options, rule_options, settings_options, threshold_option
-from kvplan.cli.output import deliver, targets
+from kvplan.cli.launching import choice_of
+from kvplan.cli.options import output_options, rule_options, settings_options, threshold_option
+from kvplan.cli.output import deliver, say, targets
 from kvplan.cli.progress import teller
 from kvplan.errors import InputError
 
@@ -96,12 +97,10 @@ def command(
     offline: bool,
     allow_empty: bool,
     fail_on: str,
-    select: tuple[str, ...],
-    ignore: tuple[str, ...],
     no_ignore: bool,
     baseline_file: str | None,
     write_baseline: str | None,
-    **outputs: str | None,
+    **outputs: Any,
 ) -> int:
     """Find every vLLM launch in the files and directories PATH… (`-` is standard input) and check each.
 
@@ -109,14 +108,15 @@ def command(
     files, systemd units, Markdown, Python, recipes and vLLM's own `--config` files are read. The release, the GPU and
     the model come from the files; the options here answer what the files leave open.
     """
-    from kvplan.cli import baseline
-    from kvplan.cli.scanning import Question, scan
     from kvplan.launch.environment import parse_assignments
     from kvplan.launch.hardware import parse_gpu
     from kvplan.launch.resolving import Answers, parse_model_map
     from kvplan.launch.sizes import parse_size
     from kvplan.releases import resolve
     from kvplan.rules.values import Severity
+    from kvplan.runs import baseline
+    from kvplan.runs.launching import Sources
+    from kvplan.runs.scanning import ScanRequest, scan
 
     settings = settings_of(ctx)
     announce(ctx)
@@ -131,35 +131,29 @@ def command(
     )
     # A baseline that is written holds everything that counts today, whatever an older one says.
     old = None if baseline_file is None or write_baseline is not None or no_ignore else baseline.read(baseline_file)
-    question = Question(
+    request = ScanRequest(
         paths=paths,
         answers=answers,
-        offline=offline,
-        select=codes(select),
-        ignore=() if no_ignore else codes(ignore),
-        severities=settings.severities,
-        additions=settings.additions,
+        choice=choice_of(ctx),
+        sources=Sources(offline=offline, additions=settings.additions),
         include=_globs("--include", include) or settings.include,
         exclude=_globs("--exclude", exclude) or settings.exclude,
-        suppressing=not no_ignore,
-        entries=settings.suppressions,
         baseline=old,
     )
     wanted = targets(outputs)
-    report = scan(question, getattr(sys.stdin, "buffer", None), teller())
+    scanned = scan(request, getattr(sys.stdin, "buffer", None), teller())
+    report = scanned.report
     if write_baseline is not None:
         number = baseline.write(report, write_baseline)
-        click.echo(f"kvplan: {number:,} findings written to {write_baseline}", err=True)
+        say([f"{number:,} findings written to {write_baseline}"])
         return 0
-    for stale in report.stale:
-        click.echo(f"kvplan: {stale.where}: stale: {stale.text}", err=True)
+    say(scanned.notices)
     if not report.launches and not report.lost:
         # A text about nothing is left to the message below; files for programs are made all the same.
         wanted = tuple(target for target in wanted if target.format.name != "text")
     deliver(wanted, lambda one, canvas: one.render_scan(report, canvas, Severity(fail_on)))
-    if not report.launches and not allow_empty and (report.unreadable or not report.lost):
-        nothing = "none of what was found could be followed" if report.unreadable else "no vLLM launch found"
-        click.echo(f"kvplan: {nothing} in {', '.join(paths)[:200]} (--allow-empty makes that no error)", err=True)
+    if scanned.nothing is not None and not allow_empty:
+        say([f"{scanned.nothing} in {', '.join(paths)[:200]} (--allow-empty makes that no error)"])
         return 2
     return int(report.verdict.reaches(Severity(fail_on)))
 

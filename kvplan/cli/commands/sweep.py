@@ -9,9 +9,9 @@ import click
 from click.core import ParameterSource
 
 from kvplan.cli.completing import release_spans
-from kvplan.cli.launching import asked, report_of
+from kvplan.cli.launching import asked, choice_of
 from kvplan.cli.options import launch_options, output_options, rule_options, threshold_option
-from kvplan.cli.output import deliver, targets
+from kvplan.cli.output import deliver, say, targets
 from kvplan.cli.progress import teller
 from kvplan.cli.words import LaunchCommand
 from kvplan.errors import InputError
@@ -67,21 +67,19 @@ def command(
     **_options: Any,
 ) -> int:
     """Show one row a combination of the values of options, and with --diff what changes from row to row, and why."""
-    from kvplan.cli import sweeping
     from kvplan.rules.values import Severity
+    from kvplan.runs.combining import combinations, every_release
+    from kvplan.runs.sweeping import SweepRequest, sweep
 
-    question = asked(ctx, () if releases is None else ("vllm_version",))
+    launch = asked(ctx, () if releases is None else ("vllm_version",))
     if releases is not None:
         if ctx.get_parameter_source("vllm_version") not in (ParameterSource.DEFAULT, ParameterSource.DEFAULT_MAP):
             raise InputError("give either --releases or --vllm-version, not both")
-        question = replace(question, vllm_version=sweeping.releases(releases))
-    if vary and question.words.literal is not None:
-        raise InputError("--vary adds to options before --; a command after -- is left as it is")
-    outputs, wanted = targets(ctx.params), sweeping.combinations(question, vary)
-    sweeper = sweeping.Sweeper(
-        lambda plan: report_of(ctx, plan), question.offline, question.additions, question.weights
-    )
-    report = sweeper.sweep(wanted, diff=diff, progress=teller())
+        launch = replace(launch, vllm_version=every_release(releases))
+    outputs = targets(ctx.params)
+    swept = sweep(SweepRequest(combinations=combinations(launch, vary), choice=choice_of(ctx), diff=diff), teller())
+    say(swept.notices)
+    report = swept.report
     threshold = None if fail_on is None else Severity(fail_on)
     deliver(outputs, lambda one, canvas: one.render_sweep(report, canvas, threshold))
     return 0 if threshold is None else int(report.verdict.reaches(threshold))

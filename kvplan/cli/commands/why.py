@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kvplan.cli.launching import asked, plan_of, report_of, tell
+from kvplan.cli.launching import plan_of, report_of, tell
 from kvplan.cli.options import launch_options, plain_output_options, rule_options
 from kvplan.cli.words import LaunchCommand
 
@@ -36,7 +36,7 @@ def command(ctx: click.Context, /, layer: int | None, value: str | None, **_opti
     from kvplan.report.trace import check_question
     from kvplan.report.values import Detail
 
-    plan = plan_of(asked(ctx))
+    plan = plan_of(ctx)
     check_question(plan, layer, value)
     tell(ctx, report_of(ctx, plan, detail=Detail.WHY, layer=layer, value=value))
     return 0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from kvplan.cli.causes import TABLES, Explainer, MixedRelease, differing
 from kvplan.history import capacity
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.values import Launch
 from kvplan.releases import KNOWN, Release, resolve
 from kvplan.report.sweepvalues import Explained, Explanation
+from kvplan.runs.causes import TABLES, Explainer, MixedRelease, differing
 
 RESERVE = capacity.SLIDING_RESERVE_COUNTS_BATCHES_IN_FLIGHT
 FORMULA = capacity.TOKENS_FROM_CONCURRENCY

@@ -6,15 +6,11 @@ process to another, so that a pool would win nothing.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from kvplan.checkpoint.additions import Additions
-from kvplan.cli.baseline import Baseline, counting
 from kvplan.errors import InputError
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.globs import Globs, absolute
@@ -35,7 +31,6 @@ from kvplan.launch.scanning import (
 from kvplan.launch.values import Remark
 from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.report.values import make, without
-from kvplan.rules import chosen, rules
 from kvplan.rules.comments import Unusable, comments
 from kvplan.rules.limits import kv911_suppression_unusable as kv911
 from kvplan.rules.limits.kv911_suppression_unusable import REMARK
@@ -43,7 +38,6 @@ from kvplan.rules.limits.kv912_launch_not_followed import CODE as NOT_FOLLOWED
 from kvplan.rules.suppression import (
     Comment,
     Judge,
-    SettingsEntry,
     Stale,
     by_comments,
     by_entries,
@@ -53,6 +47,11 @@ from kvplan.rules.suppression import (
     verdict,
 )
 from kvplan.rules.values import Severity
+from kvplan.runs.baseline import Baseline, counting
+from kvplan.runs.judging import Choice, dismissed, findings_of
+from kvplan.runs.launching import Loader, Sources
+from kvplan.runs.pairing import with_pairs
+from kvplan.runs.progress import Observer, Part, Progress, nobody
 
 if TYPE_CHECKING:
     from kvplan.engine.values import Plan
@@ -60,34 +59,24 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ScanRequest:
     """What is scanned, and how its findings are chosen."""
 
     paths: tuple[str, ...]
-    answers: Answers
-    offline: bool = False
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    severities: Mapping[str, Severity] = field(default_factory=dict)
-    """The severities that the operator gives to rules, by code."""
-    additions: Additions = field(default_factory=Additions)
-    """Models of the project's own."""
+    answers: Answers = field(default_factory=Answers)
+    choice: Choice = field(default_factory=Choice)
+    sources: Sources = field(default_factory=Sources)
     include: Globs | None = None
     """The only files of directories that are looked at; a file given by name is looked at all the same."""
     exclude: Globs | None = None
     """Files that are never looked at, given by name or not."""
-    suppressing: bool = True
-    """Whether comments and entries suppress findings."""
-    entries: tuple[SettingsEntry, ...] = ()
-    """What the settings file suppresses."""
     baseline: Baseline | None = None
     """The findings that do not count because they are known."""
 
     @property
     def rules(self) -> frozenset[str]:
-        """The codes of the rules that speak."""
-        wanted = chosen(self.select) if self.select else frozenset(rule.code for rule in rules())
-        return wanted - chosen(self.ignore) | {NOT_FOLLOWED}
+        """The codes of the rules that speak; what cannot be followed is always told."""
+        return self.choice.codes | {NOT_FOLLOWED}
 
     def wants(self, file: str) -> bool:
         """Whether a file is looked at."""
@@ -98,14 +87,34 @@ class Question:
         return self.include is None or file in self.paths or self.include.match(file)
 
 
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What comes of a scan."""
+
+    report: ScanReport
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Comments, entries and rows of the baseline that suppress nothing any more."""
+        return tuple(f"{stale.where}: stale: {stale.text}" for stale in self.report.stale)
+
+    @property
+    def nothing(self) -> str | None:
+        """Why there is no launch to tell of; None where there is one, or where all that was found is suppressed."""
+        report = self.report
+        if report.launches or (report.lost and not report.unreadable):
+            return None
+        return "none of what was found could be followed" if report.unreadable else "no vLLM launch found"
+
+
 @dataclass(slots=True)
 class Checker:
     """Plans launches; equal ones share a plan, as do their models."""
 
-    question: Question
+    request: ScanRequest
+    loader: Loader
     plans: dict[object, Plan | str] = field(default_factory=dict)
-    missing: dict[tuple[object, ...], str] = field(default_factory=dict)
-    """Models that cannot be read, and why: each is asked for once."""
+    """The plan of a launch, or why its model cannot be read."""
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     """The comments of the files read so far that suppress findings."""
     unusable: list[Stale] = field(default_factory=list)
@@ -119,7 +128,7 @@ class Checker:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
-            launch = resolved(found, self.question.answers, result.base)
+            launch = resolved(found, self.request.answers, result.base)
             if isinstance(launch, Unreadable):
                 told.append(launch)
                 continue
@@ -130,21 +139,18 @@ class Checker:
         return told
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
-        from kvplan.rules import regraded, run
-
+        choice = self.request.choice
         plan = self._plan(launch)
         if isinstance(plan, str):
             title = f"{found.around.kind} {found.around.name}".strip()
             return Unreadable(found.location.file, f"{title}: {plan}", found.location)
         if plan.launch.model == launch.model:
             plan = replace(plan, launch=launch)
-        select, ignore = self.question.select or None, self.question.ignore or None
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
-            for finding in regraded(run(plan, select=select, ignore=ignore), self.question.severities)
+            for finding in findings_of(plan, choice)
         ]
-        dismissed = bool(select or ignore) and any(finding.severity.rank == 0 for finding in run(plan))
-        return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed))
+        return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed(plan, choice)))
 
     def _plan(self, launch: Launch) -> Plan | str:
         """The plan of a launch, or why its model cannot be read."""
@@ -155,22 +161,11 @@ class Checker:
         return known
 
     def _planned(self, launch: Launch) -> Plan | str:
-        from kvplan.cli.launching import files_of, served
         from kvplan.engine import plan
 
-        files = files_of(launch)
-        known = self.missing.get(files)
-        if known is not None:
-            return known
         try:
-            verified, checkpoint, draft = served(
-                launch, offline=self.question.offline, additions=self.question.additions
-            )
-        except InputError as error:
-            self.missing[files] = str(error)
-            return str(error)
-        try:
-            return plan(checkpoint, verified, draft=draft)
+            loaded = self.loader.load(launch)
+            return plan(loaded.checkpoint, loaded.launch, draft=loaded.draft)
         except InputError as error:
             return str(error)
 
@@ -205,44 +200,53 @@ def _key(launch: Launch) -> object:
     )
 
 
-def scan(
-    question: Question, stdin: BinaryIO | None = None, progress: Callable[[str], None] | None = None
-) -> ScanReport:
-    """Everything under the paths. `progress` is told how far it is."""
-    checker = Checker(question)
+def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer = nobody) -> Scanned:
+    """Everything under the paths; `stdin` is what the path `-` means.
+
+    Raises InputError for a path that does not exist and for rules that are none.
+    """
+    checker = Checker(request, Loader(request.sources))
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
-    found = _wanted(question)
+    found = _wanted(request)
     maps = _config_maps(found)
     for candidate in found:
         if isinstance(candidate, Unreadable):
             told.append(candidate)
             continue
         files += 1
-        told += checked(checker, candidate, stdin, maps)
-        if progress is not None:
-            progress(f"{files:,} of {len(found):,} files, {len(told):,} launches so far")
-    severity = question.severities.get(NOT_FOLLOWED, Severity.WARNING)
-    report = report_of(with_pairs(_once(told), question), files, severity)
-    return judged(report, checker) if question.suppressing else report
+        told += _checked(checker, candidate, stdin, maps)
+        observer(Progress(Part.FILES, files, len(found), len(told)))
+    choice = request.choice
+    paired = with_pairs(_once(told), choice)
+    report = ScanReport(
+        tuple(one for one in paired if isinstance(one, ScannedLaunch)),
+        tuple(
+            NotFollowed(one, choice.severities.get(NOT_FOLLOWED, Severity.WARNING))
+            for one in paired
+            if isinstance(one, Unreadable)
+        ),
+        files,
+    )
+    return Scanned(_judged(report, checker) if choice.suppressing else report)
 
 
-def _wanted(question: Question) -> list[Candidate | Unreadable]:
+def _wanted(request: ScanRequest) -> list[Candidate | Unreadable]:
     """The files to look at, each once, by the first of its names."""
     found: dict[object, Candidate | Unreadable] = {}
-    for one in candidates(question.paths):
+    for one in candidates(request.paths):
         name = one.file if isinstance(one, Unreadable) else one[0]
-        if question.wants(name):
+        if request.wants(name):
             found.setdefault(name if name == STDIN_NAME else absolute(name), one)
     return list(found.values())
 
 
-def judged(report: ScanReport, checker: Checker) -> ScanReport:
+def _judged(report: ScanReport, checker: Checker) -> ScanReport:
     """The report without the findings that comments, settings and baseline suppress, in this order, and with those
     of the three that suppress nothing."""
-    question, today = checker.question, date.today()
-    judges: list[Judge] = [by_comments(checker.comments), by_entries(question.entries, today)]
-    baseline = question.baseline
+    request = checker.request
+    choice, baseline = request.choice, request.baseline
+    judges: list[Judge] = [by_comments(checker.comments), by_entries(choice.entries, choice.today)]
     known = None if baseline is None else baseline.known()
     if known is not None:
         judges.append(known.judge)
@@ -254,14 +258,14 @@ def judged(report: ScanReport, checker: Checker) -> ScanReport:
     findings = tuple(counting(report))
     obscure = {one.unreadable.file for one in report.lost}
     comments = [comment for each in checker.comments.values() for comment in each]
-    paths = [path for path in question.paths if path != STDIN]
+    paths = [absolute(path) for path in request.paths if path != STDIN]
     stale = [
-        *(one for one in checker.unusable if one.rule in question.rules),
-        *stale_comments(comments, findings, question.rules, obscure),
-        *stale_entries(question.entries, findings, question.rules, [absolute(path) for path in paths], today, obscure),
+        *(one for one in checker.unusable if one.rule in request.rules),
+        *stale_comments(comments, findings, request.rules, obscure),
+        *stale_entries(choice.entries, findings, request.rules, paths, choice.today, obscure),
     ]
     if baseline is not None and known is not None:
-        stale += baseline.stale(known, question.paths, question.rules, obscure)
+        stale += baseline.stale(known, request.paths, request.rules, obscure)
     return ScanReport(launches, lost, report.files, tuple(stale))
 
 
@@ -297,8 +301,8 @@ def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
     return maps
 
 
-def checked(
-    checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps | None = None
+def _checked(
+    checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps
 ) -> Iterable[ScannedLaunch | Unreadable]:
     """What comes of one file."""
     name, path = candidate
@@ -309,92 +313,5 @@ def checked(
         return (text,)
     usable, unusable = comments(text.source.name, text.source.text)
     checker.comments[text.source.name] = usable
-    beside = (maps or {}).get(path.parent) if path is not None else None
-    return checker.check(launches(text, checker.question.answers, beside), unusable)
-
-
-def report_of(told: Sequence[ScannedLaunch | Unreadable], files: int, severity: Severity) -> ScanReport:
-    """The report over all files; `severity` is that of what could not be followed."""
-    return ScanReport(
-        tuple(one for one in told if isinstance(one, ScannedLaunch)),
-        tuple(NotFollowed(one, severity) for one in told if isinstance(one, Unreadable)),
-        files,
-    )
-
-
-_ROLE_WORD = re.compile(r"[-_./ ]*(?:prefill|decode)(?:er|r)?(?:[-_./ ]?worker)?", re.IGNORECASE)
-
-
-def with_pairs(told: Sequence[ScannedLaunch | Unreadable], question: Question) -> Sequence[ScannedLaunch | Unreadable]:
-    """The same, with what is wrong between prefill and decode of one model added to decode's findings.
-
-    They belong together when they have one name but for the role and stand in one file, or in files of one
-    directory of which each holds one of the roles only.
-    """
-    members = [one for one in told if isinstance(one, ScannedLaunch) and _role(one) is not None]
-    by_file = _grouped(members, _in_file)
-    alone = [one for group in by_file.values() if len({_role(member) for member in group}) == 1 for one in group]
-    by_directory = _grouped(alone, _in_directory)
-    result: list[ScannedLaunch | Unreadable] = []
-    for one in told:
-        if isinstance(one, ScannedLaunch) and _role(one) == "decode":
-            beside = [*by_file[_in_file(one)], *by_directory.get(_in_directory(one), ())]
-            fillers = [other for other in beside if _role(other) == "prefill"]
-            result.append(_paired(one, fillers, question))
-        else:
-            result.append(one)
-    return result
-
-
-Group = tuple[str, str, str]
-"""Where it stands, its model, and its name without the role."""
-
-
-def _grouped(
-    launches: Iterable[ScannedLaunch], key: Callable[[ScannedLaunch], Group]
-) -> dict[Group, list[ScannedLaunch]]:
-    groups: dict[Group, list[ScannedLaunch]] = {}
-    for launch in launches:
-        groups.setdefault(key(launch), []).append(launch)
-    return groups
-
-
-def _in_file(launch: ScannedLaunch) -> Group:
-    stem = _ROLE_WORD.sub("", launch.found.around.name).lower()
-    return launch.found.location.file, launch.report.plan.checkpoint.name, stem
-
-
-def _in_directory(launch: ScannedLaunch) -> Group:
-    file, model, stem = _in_file(launch)
-    return str(Path(file).parent), model, stem
-
-
-def _role(launch: ScannedLaunch) -> str | None:
-    """The role that a launch's name or its transfer config gives it."""
-    transfer = launch.report.plan.launch.get("kv_transfer_config")
-    role = transfer.get("kv_role") if isinstance(transfer, Mapping) else None
-    said = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(role))
-    return said or launch.found.around.role
-
-
-def _paired(reader: ScannedLaunch, fillers: Sequence[ScannedLaunch], question: Question) -> ScannedLaunch:
-    from kvplan.rules import regraded, run_pair
-
-    more = [
-        finding if finding.location is not None else replace(finding, location=reader.found.location)
-        for filler in fillers
-        for finding in regraded(
-            run_pair(
-                filler.report.plan,
-                reader.report.plan,
-                select=question.select or None,
-                ignore=question.ignore or None,
-            ),
-            question.severities,
-        )
-    ]
-    if not more:
-        return reader
-    findings = [*reader.report.findings, *dict.fromkeys(more)]
-    report = make(reader.report.plan, findings, failure_dismissed=bool(question.select or question.ignore))
-    return replace(reader, report=report)
+    beside = maps.get(path.parent) if path is not None else None
+    return checker.check(launches(text, checker.request.answers, beside), unusable)
