@@ -4,19 +4,25 @@
 and releases that the first ones lack, in files of any name. `configs.zip` holds the config.json (and
 hf_quant_config.json) of every folder that a record or a public case names.
 
-`python tests/golden/build.py CONFIGS_DIR… GOLDEN_DIR` rebuilds `records/` and `configs.zip` (a folder is taken from the
-first CONFIGS_DIR that has it). The bytes depend on nothing but the files.
+    python -m tests.golden.build --configs DIR…                     configs.zip anew, after records were added to extra/
+    python -m tests.golden.build --configs DIR… --records DIR       records/ too, from the RELEASE.jsonl.gz of a folder
+
+A config is taken from the first DIR that has it, else from configs.zip as it is. The bytes depend on nothing but the
+files.
 """
 
 from __future__ import annotations
 
+import argparse
+import contextlib
 import gzip
 import itertools
 import json
 import lzma
-import sys
+import re
+import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +33,36 @@ EXTRA = HERE / "extra"
 CASES = HERE / "public_cases.jsonl"
 FILES = ("config.json", "hf_quant_config.json")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_PLACED = re.compile(r"\{configs\}/([\w.-]+)")
 
 
-def build(configs: Sequence[Path], golden: Path) -> None:
-    """Write `records/`, and `configs.zip` for these and the extra ones."""
-    RECORDS.mkdir(exist_ok=True)
-    for source in sorted(golden.glob("*.jsonl.gz")):
-        target = RECORDS / source.name.replace(".jsonl.gz", ".jsonl.xz")
-        target.write_bytes(lzma.compress(gzip.decompress(source.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
+def build(configs: Sequence[Path], golden: Path | None = None) -> None:
+    """Write `records/` where `golden` is given, and `configs.zip` for these and the extra ones."""
+    if golden is not None:
+        RECORDS.mkdir(exist_ok=True)
+        for source in sorted(golden.glob("*.jsonl.gz")):
+            target = RECORDS / source.name.replace(".jsonl.gz", ".jsonl.xz")
+            target.write_bytes(_compressed(gzip.decompress(source.read_bytes())))
+    with tempfile.TemporaryDirectory() as place:
+        if CONFIGS.exists():
+            unpack(Path(place))
+        _pack(named(), (*configs, Path(place)))
+
+
+def named() -> list[str]:
+    """Folders of all configs that a record or a case names."""
     folders = {json.loads(line)["config"] for line in CASES.read_text("utf-8").splitlines()}
     for release in releases():
         for record in records(release):
-            folders |= {record["config"], *_drafts(record["flags"])}
+            folders |= {record["config"], *_others(record["flags"])}
+    return sorted(folders)
+
+
+def _pack(folders: Iterable[str], places: Sequence[Path]) -> None:
+    """Write `configs.zip` with `folders`, each from the first of `places` that has it."""
     with zipfile.ZipFile(CONFIGS, "w", zipfile.ZIP_LZMA) as archive:
-        for folder in sorted(folders):
-            home = next((place / folder for place in configs if (place / folder).is_dir()), None)
+        for folder in folders:
+            home = next((place / folder for place in places if (place / folder).is_dir()), None)
             if home is None:
                 raise SystemExit(f"no config of {folder}, which a record or a case names")
             for file in FILES:
@@ -51,13 +72,16 @@ def build(configs: Sequence[Path], golden: Path) -> None:
                     archive.writestr(info, (home / file).read_bytes())
 
 
-def _drafts(flags: Sequence[str]) -> Iterator[str]:
-    """Folders of the draft models that a record's speculative config names by path."""
+def _others(flags: Sequence[str]) -> Iterator[str]:
+    """Folders that a record's flags name: `{configs}/NAME`, and a draft model by its path."""
+    for flag in flags:
+        yield from _PLACED.findall(flag)
     for flag, value in itertools.pairwise(flags):
-        if flag == "--speculative-config":
-            model = json.loads(value).get("model")
-            if isinstance(model, str) and "/" in model:
-                yield Path(model).name
+        if flag == "--speculative-config" and value.startswith("{"):
+            with contextlib.suppress(ValueError):
+                model = json.loads(value).get("model")
+                if isinstance(model, str) and "/" in model:
+                    yield Path(model).name
 
 
 def releases() -> list[str]:
@@ -71,7 +95,7 @@ def records(release: str) -> list[dict[str, Any]]:
     """The records of one release."""
     first = RECORDS / f"{release}.jsonl.xz"
     return [
-        *(_read(first) if first.exists() else ()),
+        *(read(first) if first.exists() else ()),
         *(record for record in _extra() if record["release"] == release),
     ]
 
@@ -82,14 +106,33 @@ def unpack(target: Path) -> None:
         archive.extractall(target)
 
 
-def _extra() -> Iterator[dict[str, Any]]:
-    for file in sorted(EXTRA.glob("*.jsonl.xz")):
-        yield from _read(file)
-
-
-def _read(file: Path) -> Iterator[dict[str, Any]]:
+def read(file: Path) -> Iterator[dict[str, Any]]:
+    """The records of one file."""
     return (json.loads(line) for line in lzma.decompress(file.read_bytes()).splitlines())
 
 
+def write(file: Path, told: Iterable[Mapping[str, Any]]) -> None:
+    """Write records to a file of this form."""
+    file.write_bytes(_compressed("".join(f"{json.dumps(record)}\n" for record in told).encode()))
+
+
+def _extra() -> Iterator[dict[str, Any]]:
+    for file in sorted(EXTRA.glob("*.jsonl.xz")):
+        yield from read(file)
+
+
+def _compressed(lines: bytes) -> bytes:
+    return lzma.compress(lines, preset=9 | lzma.PRESET_EXTREME)
+
+
+def main() -> None:
+    """Build as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--configs", type=Path, action="append", default=[], metavar="DIR", help="one folder a config")
+    parser.add_argument("--records", type=Path, metavar="DIR", help="a folder of RELEASE.jsonl.gz files")
+    given = parser.parse_args()
+    build(given.configs, given.records)
+
+
 if __name__ == "__main__":
-    build([Path(place) for place in sys.argv[1:-1]], Path(sys.argv[-1]))
+    main()

@@ -66,6 +66,7 @@ def plan_of(record: Record, checkpoint: Checkpoint) -> Plan:
         release=resolve(record["release"]),
         hardware=parse_gpu(record["gpu"]),
         available_kv_memory=record["available_bytes"],
+        environment=record.get("env"),
     )
     return plan(checkpoint, launch, draft=_draft(launch, checkpoint))
 

@@ -1,0 +1,47 @@
+"""Where the config of a question lies: folders given by hand first, then those of the golden records."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.golden import build
+from tests.oracle.errors import OracleError
+
+_NAMED = re.compile(r"\{configs\}/([\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Configs:
+    """Folders with one folder a config, searched in order."""
+
+    places: tuple[Path, ...]
+
+    def folder(self, name: str) -> Path:
+        """The folder of config `name`; raises OracleError where there is none with a config.json."""
+        for place in self.places:
+            if (place / name / "config.json").is_file():
+                return (place / name).resolve()
+        raise OracleError(f"no config called {name}: give the folder that it lies in with --configs")
+
+    def named(self, flag: str) -> str:
+        """`flag` with folders in place of `{configs}/NAME`."""
+        return _NAMED.sub(lambda found: str(self.folder(found[1])), flag)
+
+    def unnamed(self, text: str) -> str:
+        """`text` with `{configs}` in place of the folders, so that it is the same wherever they lie."""
+        for place in self.places:
+            text = text.replace(f"{place.resolve()}/", "{configs}/")
+        return text
+
+
+@contextmanager
+def opened(given: Sequence[Path]) -> Iterator[Configs]:
+    """The folders `given`, and the golden records' own, unpacked for as long as this lasts."""
+    with tempfile.TemporaryDirectory() as place:
+        build.unpack(Path(place))
+        yield Configs((*given, Path(place)))

@@ -1,0 +1,1 @@
+"""What is read off vLLM's own objects after each stage, as plain JSON values."""
