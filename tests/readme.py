@@ -1,4 +1,4 @@
-"""The commands that README.md shows, and what they print: `python -m tests.readme` writes it anew.
+"""The commands that README.md and docs/ show, and what they print: `python -m tests.readme` writes it anew.
 
 A block of the language `console` holds a command (`$ …`, continued on lines that begin with a blank or `>`) and its
 output. It is run by a shell in an empty folder, with `kvplan` being this checkout's; what it writes to its standard
@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+PAGES = (README, *sorted((ROOT / "docs").glob("*.md")))
+"""All pages for people."""
 
 _BLOCK = re.compile(
     r"""
@@ -28,14 +30,19 @@ _BLOCK = re.compile(
 )
 
 
-def commands(readme: str) -> list[str]:
-    """The shown commands, in order."""
-    return [_command(block["shown"]) for block in _BLOCK.finditer(readme)]
+def commands(page: str) -> list[str]:
+    """The commands that a page's text shows, in order."""
+    return [_command(block["shown"]) for block in _BLOCK.finditer(page)]
 
 
-def with_outputs(readme: str) -> str:
-    """The README's text with the output of every shown command as it is now."""
-    return _BLOCK.sub(lambda block: f"```console\n{block['shown']}{output(_command(block['shown']))}```", readme)
+def with_outputs(page: str) -> str:
+    """A page's text with the output of every shown command as it is now."""
+    return _BLOCK.sub(lambda block: f"```console\n{block['shown']}{output(_command(block['shown']))}```", page)
+
+
+def made() -> dict[Path, str]:
+    """The text of every page with its outputs as they are now."""
+    return {page: with_outputs(page.read_text(encoding="utf-8")) for page in PAGES}
 
 
 def _command(shown: str) -> str:
@@ -63,4 +70,5 @@ def output(command: str) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(with_outputs(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for file, text in made().items():
+        file.write_text(text, encoding="utf-8")

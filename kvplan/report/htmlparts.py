@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from kvplan.report import outcomes
+from kvplan.report import documentation, outcomes
 from kvplan.report.style import STYLE
 from kvplan.report.words import printable
 from kvplan.rules.values import Finding
@@ -87,8 +87,10 @@ def _bar(bar: Bar) -> str:
 
 
 def finding(found: Finding, name: str, rows: Iterable[tuple[str, str]]) -> str:
-    """A finding of the rule called `name`, with more about it as `pairs` takes it."""
-    head = f"<h3>{badge(str(found.severity))} {found.rule} {text(name)}</h3>"
+    """A finding of the rule called `name`, with more about it as `pairs` takes it; its code leads to what is written
+    about the rule."""
+    code = f'<a href="{documentation.of_rule(found.rule)}">{found.rule}</a>'
+    head = f"<h3>{badge(str(found.severity))} {code} {text(name)}</h3>"
     return f'<section class="card">{head}<p>{prose(found.message)}</p>{pairs(rows)}</section>'
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kvplan.engine.values import Capacity, Plan
-from kvplan.report import headline, layertable, outcomes
+from kvplan.report import documentation, headline, layertable, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.markup import escaped, fitting, in_html, link, tables
 from kvplan.report.outcomes import Outcome, Told
@@ -100,7 +100,7 @@ def _finding_row(told: Told, *, placed: bool) -> tuple[str, ...]:
         message += f"<br>{', '.join(links)}"
     return (
         f"**{finding.severity}**",
-        f"{finding.rule} {escaped(get(finding.rule).name)}",
+        f"{link(finding.rule, documentation.of_rule(finding.rule))} {escaped(get(finding.rule).name)}",
         *((escaped(where),) if placed else ()),
         message,
         escaped(finding.fix or ""),

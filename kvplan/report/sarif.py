@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from kvplan import __version__
 from kvplan.launch.values import Location
-from kvplan.report import outcomes
+from kvplan.report import documentation, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject
 from kvplan.report.outcomes import Lost, Reported, Told
@@ -63,21 +63,20 @@ def to_dict(report: Reported) -> JsonObject:
 
 
 def _rule(rule: Rule) -> JsonObject:
-    """A rule with its explanation as help, and the page of its first reference."""
-    pages = [page for page in map(outcomes.address, rule.references) if page]
-    described: JsonObject = {
+    """A rule with its explanation as help, and the page that tells the same."""
+    return {
         "id": rule.code,
         "name": rule.name,
         "shortDescription": {"text": rule.summary},
         "fullDescription": {"text": rule.explanation.split("\n\n", maxsplit=1)[0][:_LIMIT]},
         "help": {"text": rule.explanation, "markdown": _help(rule)},
+        "helpUri": documentation.of_rule(rule.code),
         "defaultConfiguration": {"level": str(rule.severity)},
         "properties": {
             "tags": ["vllm", "kv-cache"],
             "problem.severity": {"error": "error", "warning": "warning"}.get(str(rule.severity), "recommendation"),
         },
     }
-    return {**described, "helpUri": pages[0]} if pages else described
 
 
 def _help(rule: Rule) -> str:

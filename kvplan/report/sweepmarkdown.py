@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.report import outcomes
+from kvplan.report import documentation, outcomes
 from kvplan.report import sweepwords as words
 from kvplan.report.canvas import Canvas
 from kvplan.report.markup import escaped, fitting, link, tables
@@ -59,7 +59,7 @@ def _finding(report: SweepReport, one: Alike) -> tuple[str, ...]:
     links = [link(name, page) for name in finding.references if (page := outcomes.address(name))]
     return (
         f"**{finding.severity}**",
-        f"{finding.rule} {escaped(get(finding.rule).name)}",
+        f"{link(finding.rule, documentation.of_rule(finding.rule))} {escaped(get(finding.rule).name)}",
         escaped(words.where(report, one)),
         f"{message}<br>{', '.join(links)}" if links else message,
         escaped(finding.fix or ""),

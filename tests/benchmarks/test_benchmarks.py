@@ -1,7 +1,7 @@
 """How quick kvplan is, against what people would otherwise start: `pytest tests/benchmarks --benchmark-enable`.
 
 Cold starts are whole processes, byte code cached, best of several; the two bounds of the project are asserted. The
-figures in README.md are the ratios of the minima.
+figures in docs/accuracy.md are the ratios of the minima.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hooks, action, snippets of the README and completion: that they parse, and that their commands run as said."""
+"""Hooks, action, snippets of README.md and docs/, completion: that they parse, and that their commands run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from tests import asking
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / ".github" / "actions" / "kvplan"
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README, RECIPES, REFERENCE = (
+    (ROOT / page).read_text(encoding="utf-8") for page in ("README.md", "docs/ci.md", "docs/reference.md")
+)
 FINE = "vllm serve meta-llama/Llama-3.1-8B --max-model-len 8192\n"
 BAD = FINE.replace("8192", "9000000")
 
@@ -140,12 +142,11 @@ def test_the_actions_threshold(fail_on: str, code: int, tmp_path: Path) -> None:
     assert (tmp_path / "outputs").read_text() == f"exit-code={code}\n"
 
 
-# README
+# README.md and docs/
 
 
 def snippets(language: str) -> list[str]:
-    section = README.partition("\n## In CI\n")[2].partition("\n## ")[0]
-    return re.findall(rf"^```{language}\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}\n(.*?)^```$", README + RECIPES, re.MULTILINE | re.DOTALL)
 
 
 def commands() -> list[list[str]]:
@@ -166,15 +167,17 @@ def texts(node: Any) -> list[str]:
 
 
 def test_there_are_commands_in_the_snippets() -> None:
-    assert len(commands()) >= 4
-    assert {words[0] for words in commands()} == {"check", "scan"}
+    assert len(commands()) >= 6
+    assert {words[0] for words in commands()} == {"check", "scan", "sweep"}
 
 
 @pytest.mark.parametrize("words", [pytest.param(words, id=" ".join(words)[:60]) for words in commands()])
 def test_the_commands_of_the_snippets_run(words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
     (tmp_path / "deploy").mkdir()
     (tmp_path / "deploy" / "run.sh").write_text(FINE)
+    words = [os.path.expandvars(word) for word in words]
     code, output = kvplan([words[0], "--offline", *words[1:]])
     assert code in (0, 1), output
     assert kvplan([words[0], "--help"])[0] == 0
@@ -187,8 +190,9 @@ def test_the_readmes_action_and_hook_are_those_of_the_repository() -> None:
         for job in (yaml.safe_load(snippet).get("jobs") or {}).values()
         for step in job["steps"]
     ]
-    (used,) = [step for step in steps if "kvplan/.github/actions/kvplan@" in step.get("uses", "")]
-    assert set(used["with"]) <= set(loaded(ACTION / "action.yml")["inputs"])
+    used = [step for step in steps if "kvplan/.github/actions/kvplan@" in step.get("uses", "")]
+    assert len(used) == 3
+    assert all(set(step["with"]) <= set(loaded(ACTION / "action.yml")["inputs"]) for step in used)
     hooks = [
         one["id"]
         for snippet in snippets("yaml")
@@ -196,13 +200,13 @@ def test_the_readmes_action_and_hook_are_those_of_the_repository() -> None:
         if repo["repo"] != "local"
         for one in repo["hooks"]
     ]
-    assert hooks == [hook()["id"]]
+    assert hooks == [hook()["id"]] * 2
 
 
 def test_the_settings_of_the_readme_are_read(tmp_path: Path) -> None:
     from kvplan.runs.settings.reading import read
 
-    (example,) = re.findall(r"^```toml\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", REFERENCE, re.MULTILINE | re.DOTALL)
     (tmp_path / "models").mkdir()
     (tmp_path / "kvplan.toml").write_text(example, encoding="utf-8")
     settings = read(tmp_path / "kvplan.toml")
@@ -218,10 +222,10 @@ SHELLS = pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 
 @SHELLS
 def test_completion_scripts(shell: str) -> None:
-    """The script that the command prints is the one that the README has the shells take."""
+    """The script that the command prints is the one that the reference has the shells take."""
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")
-    assert f"kvplan completion {shell}" in README
+    assert f"kvplan completion {shell}" in REFERENCE
     done = asking.kvplan("completion", shell)
     assert done.exit_code == 0
     assert f"_KVPLAN_COMPLETE={shell}_complete" in done.stdout

@@ -1,6 +1,6 @@
 """How far kvplan agrees with vLLM's own answers: `python -m tests.golden.table`.
 
-Runs every golden record, prints the conformance table, and writes what follows from it: the table in README.md
+Runs every golden record, prints the conformance table, and writes what follows from it: the table in docs/accuracy.md
 (between its two comments) and the engine's coverage.json. With releases as arguments only the table of these is
 printed and nothing is written.
 """
@@ -24,7 +24,7 @@ from kvplan.releases import KNOWN
 from tests.golden import build, compare
 
 ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "accuracy.md"
 COVERAGE = ROOT / "kvplan/engine/data/coverage.json"
 BEGIN = "<!-- conformance: made by `python -m tests.golden.table` -->"
 END = "<!-- end of conformance -->"
@@ -89,12 +89,12 @@ def as_json(covered: Mapping[str, Sequence[str]]) -> str:
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
-def with_table(readme: str, made: str) -> str:
-    """The README's text with `made` between its two comments."""
-    before, _, rest = readme.partition(BEGIN)
+def with_table(page: str, made: str) -> str:
+    """The page's text with `made` between its two comments."""
+    before, _, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
-        raise SystemExit(f"README.md has no {BEGIN} … {END}")
+        raise SystemExit(f"{PAGE.name} has no {BEGIN} … {END}")
     return f"{before}{BEGIN}\n{made}{end}{after}"
 
 
@@ -136,15 +136,23 @@ def _load(config: str) -> Checkpoint:
     return checkpoint.load(config, offline=True)
 
 
+def made() -> dict[Path, str]:
+    """The text of the page and of coverage.json, from all records."""
+    found = answers(build.releases())
+    return {
+        PAGE: with_table(PAGE.read_text(encoding="utf-8"), table(found)),
+        COVERAGE: as_json(coverage(found)),
+    }
+
+
 def main(releases: Sequence[str]) -> None:
-    """Print the table of `releases`; with none, of all, and write README.md and coverage.json."""
-    found = answers(releases or build.releases())
-    made = table(found)
-    print(made, end="")
+    """Print the table of `releases`; with none, of all, and write accuracy.md and coverage.json."""
     if releases:
+        print(table(answers(releases)), end="")
         return
-    README.write_text(with_table(README.read_text(encoding="utf-8"), made), encoding="utf-8")
-    COVERAGE.write_text(as_json(coverage(found)), encoding="utf-8")
+    for file, text in made().items():
+        file.write_text(text, encoding="utf-8")
+    print(PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip())
 
 
 if __name__ == "__main__":

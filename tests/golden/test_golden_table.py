@@ -21,8 +21,8 @@ def made() -> list[table.Answer]:
 
 
 def committed() -> list[str]:
-    """The README's conformance table, line by line."""
-    text = table.README.read_text(encoding="utf-8")
+    """The page's conformance table, line by line."""
+    text = table.PAGE.read_text(encoding="utf-8")
     return text.partition(table.BEGIN)[2].partition(table.END)[0].strip().splitlines()
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import Result
 from markdown_it import MarkdownIt
 
-from kvplan.report import outcomes, sweeptext, sweepwords
+from kvplan.report import documentation, outcomes, sweeptext, sweepwords
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS
 from kvplan.report.sweepvalues import Axis, Change, Combination, Explained, Explanation, SweepReport
@@ -116,7 +116,8 @@ def test_markdown_has_the_table_the_findings_and_the_causes() -> None:
     assert "**zai-org/GLM-5.2-FP8: 2 combinations, 1 of which vLLM does not start**" in text
     assert "| vLLM | verdict | stops at | cache dtype | page B | block | tokens |" in text
     assert "| 0.25.1 | **error** | kv\\_cache\\_view | fp8\\_ds\\_mla | 83,968 | 128 |" in text
-    assert "| **error** | KV201 packed-cache-viewed-plain | vLLM 0.25.1 |" in text
+    page = documentation.of_rule("KV201")
+    assert f"| **error** | [KV201]({page}) packed-cache-viewed-plain | vLLM 0.25.1 |" in text
     assert "- **vLLM 0.25.1 -&gt; 0.26.0**\n  - outcome: stops at kv\\_cache\\_view: view\\_mismatch" in text
     assert "](https://github.com/vllm-project/vllm/issues/48379))" in text
     shown = MarkdownIt("gfm-like", {"linkify": False, "html": True}).render(text)
