@@ -12,7 +12,8 @@ from kvplan.rules.values import Finding, Severity
 
 
 class Verdict(StrEnum):
-    """From good to bad: the worst severity among the findings; `ok` when there are none. A start-up that fails is an error."""
+    """The worst severity among the findings, `ok` when there are none; from good to bad. A start-up that fails is an
+    error."""
 
     OK = "ok"
     NOTE = "note"
