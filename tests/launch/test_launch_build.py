@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -15,7 +16,8 @@ from kvplan.launch.build import expand_skip_layers, from_arguments, from_command
 from kvplan.launch.environment import knows, parse_assignments
 from kvplan.launch.hardware import parse_gpu
 from kvplan.launch.parser import Entry
-from kvplan.launch.tokens import tokens_of
+from kvplan.launch.prefixes import strip
+from kvplan.launch.tokens import Token, tokens_of
 from kvplan.launch.values import Launch, Location
 from kvplan.releases import KNOWN, resolve
 
@@ -253,3 +255,40 @@ def test_any_words_are_a_launch_or_an_input_error(words: list[str], release: str
 def test_an_ambiguous_abbreviation_is_a_usage_error_of_kvplans_own() -> None:
     with pytest.raises(InputError, match=r"ambiguous option: --kv-cache-dtyp could match"):
         from_options("m", ["--kv-cache-dtyp", "fp8"], release=resolve("0.33.0"))
+
+
+def stripped(text: str) -> tuple[str, dict[str, str]]:
+    """The command that is left, and the words that assign variables."""
+    rest, assigned = strip(tokens_of(text.split()), split=divided)
+    return " ".join(word.text for word in rest), {name: word.text for name, word in assigned.items()}
+
+
+def divided(word: Token) -> Sequence[Token]:
+    """A word as the words that it holds, which `+` divides here."""
+    return [word.with_text(part) for part in word.text.split("+")]
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["exec", "nohup", "time -p", "/usr/bin/env", "setsid", "/sbin/tini -g --", "then", "env -i"],
+)
+def test_starters_are_passed_by(before: str) -> None:
+    rest, assigned = stripped(f"{before} program m")
+    assert (rest, assigned) == ("program m", {})
+
+
+def test_assignments_are_kept_until_env_drops_them() -> None:
+    assert stripped("A=1 B=2 env -u A C=3 program m") == ("program m", {"B": "B=2", "C": "C=3"})
+    assert stripped("A=1 env -i C=3 program") == ("program", {"C": "C=3"})
+    assert stripped("A=1 env --unset=A program") == ("program", {})
+    assert stripped("env -- A=1 program") == ("program", {"A": "A=1"})
+
+
+def test_a_command_line_in_one_word_is_divided() -> None:
+    assert stripped("env -S A=1+program m") == ("program m", {"A": "A=1"})
+
+
+def test_other_options_of_env_are_told() -> None:
+    told: list[str] = []
+    strip(tokens_of(["env", "-S", "program m"]), unread=told.append)
+    assert told == ["-S"]
