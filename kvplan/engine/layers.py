@@ -29,7 +29,8 @@ from kvplan.engine.failures import (
 )
 from kvplan.engine.kv_scheme import check_scheme, compressed_tensors_scheme
 from kvplan.engine.models.by_name import OLDEST_WITH_STATES_AND_DRAFT
-from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Form, Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.models.geometry import BACKEND_FIRST, HEADED, Kind, LayerGeometry, ModelGeometry, State
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.own_caches import Settled, settle
 from kvplan.engine.parallel import Split, check_kv_heads
 from kvplan.engine.questions import Questions

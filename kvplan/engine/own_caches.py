@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, LayerGeometry, OwnCache
+from kvplan.engine.models.geometry import LayerGeometry, OwnCache
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.releases import Behaviour, Release

@@ -15,7 +15,8 @@ from kvplan.engine.compressed_specs import (
 )
 from kvplan.engine.dtypes import DS_MLA_ROW_BYTES, ITEM_BYTES
 from kvplan.engine.failures import BlockSizeRefused
-from kvplan.engine.models.geometry import Form, OwnCache
+from kvplan.engine.models.geometry import OwnCache
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import stop
 from kvplan.engine.strides import with_stride

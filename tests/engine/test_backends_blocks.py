@@ -15,7 +15,7 @@ from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.software import fa_version
 from kvplan.engine.backends.values import BackendQuery, MultipleOf
 from kvplan.engine.backends.views import ViewError, view_shape
-from kvplan.engine.models.geometry import Latent
+from kvplan.engine.models.shapes import Latent
 from kvplan.engine.packing import turboquant_slot
 from kvplan.releases import KNOWN, resolve
 

@@ -12,7 +12,7 @@ from kvplan.engine.backends import priority
 from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, reasons, select
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.dtypes import CACHE_DTYPES
-from kvplan.engine.models.geometry import Latent
+from kvplan.engine.models.shapes import Latent
 from kvplan.releases import KNOWN, resolve
 
 HOPPER, BLACKWELL, AMPERE, ADA, DESK, TURING = (9, 0), (10, 0), (8, 0), (8, 9), (12, 0), (7, 5)

@@ -10,7 +10,8 @@ import pytest
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import Plan
 from kvplan.engine.failures import BlockSizeRefused
-from kvplan.engine.models.geometry import Form, OwnCache, Role, Slots
+from kvplan.engine.models.geometry import OwnCache, Role, Slots
+from kvplan.engine.models.shapes import Form
 from tests import asking
 from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
 

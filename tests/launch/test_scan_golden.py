@@ -18,6 +18,6 @@ def test_golden_output() -> None:
 def test_secrets_are_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     for form in ("text", "json"):
-        told = kvplan("scan", "--offline", "--format", form, "tests/launch").output
+        told = kvplan("scan", "--offline", "--format", form, "tests/launch/manifests").output
         assert "NeverBePrinted" not in told
         assert "sk-" not in told.replace("task-", "")

@@ -40,9 +40,9 @@ def test_the_published_schema_is_up_to_date() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == text(), "run: python -m kvplan.runs.settings"
 
 
-def test_the_example_of_the_readme_fits_and_has_nearly_all_keys() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```toml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+def test_the_example_of_the_reference_fits_and_has_nearly_all_keys() -> None:
+    reference = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", reference, re.MULTILINE | re.DOTALL)
     assert fits(example)
     keys = {str(field.alias) for field in SettingsFile.model_fields.values()}
     assert keys - set(tomllib.loads(example)) == {"select"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kvplan.engine.models.geometry import Latent
+from kvplan.engine.models.shapes import Latent
 
 
 @dataclass(frozen=True, slots=True)

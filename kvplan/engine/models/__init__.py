@@ -76,7 +76,6 @@ def build(
         architecture=resolved.architecture,
         source=resolved.source,
         entry=entry,
-        family=family,
         recipe=recipe,
         config=config,
         text=text,
@@ -86,11 +85,10 @@ def build(
         indexer_dtype=indexer_dtype,
         datacenter_blackwell=datacenter_blackwell,
     )
-    innermost = _innermost(made)
+    innermost, inner = _innermost(made, family)
     needed.check(innermost)
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)
-    inner = innermost.family
-    layers = _layers(innermost)
+    layers = _layers(innermost, inner)
     layers_mm_prefix = mm_prefix
     if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
         layers_mm_prefix = arch_config.uses_mm_prefix(text, text, release)
@@ -123,7 +121,7 @@ def build(
         pipelines_unnamed_part=_hands_on_unnamed(made),
         uses_mm_prefix=layers_mm_prefix,
         model_sliding_window=window,
-        mm_prefix_item_tokens=_item_tokens(made, innermost, checkpoint) if mm_prefix else None,
+        mm_prefix_item_tokens=_item_tokens(made, inner, checkpoint) if mm_prefix else None,
         has_inner_state=entry.hybrid or entry.attention_free,
         state=inner.state(innermost) if inner.state is not None and (hybrid or entry.attention_free) else None,
         state_chunk=text.first("mamba_chunk_size", "chunk_size") or DEFAULT_STATE_CHUNK,
@@ -134,7 +132,7 @@ def build(
         spreads_hidden_states=family.spreads_hidden_states,
         cache_format=inner.cache_format,
         family=inner.name,
-        towers=towers(made),
+        towers=towers(made, family.towers),
         layers=layers,
     )
 
@@ -156,37 +154,37 @@ def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:
     return (sees,)
 
 
-def _item_tokens(outer: Construction, inner: Construction, checkpoint: Checkpoint) -> int | None:
+def _item_tokens(outer: Construction, inner: Family, checkpoint: Checkpoint) -> int | None:
     """Tokens of the largest multimodal item, where the processor can be asked (audio needs its files)."""
-    count = inner.family.largest_item_tokens
+    count = inner.largest_item_tokens
     if count is None or (outer.config.section("audio_config") is not None and not checkpoint.has_processor):
         return None
     return count(outer)
 
 
-def _innermost(made: Construction) -> Construction:
-    """The class that builds the decoder layers: `made` itself, or the language model that it wraps."""
+def _innermost(made: Construction, family: Family) -> tuple[Construction, Family]:
+    """The class that builds the decoder layers, and its family: `made` itself, or the language model that it wraps."""
     recipe = made.recipe
     if recipe.wraps is None:
-        return made
+        return made, family
     names = _inner_names(made)
     resolved = resolve.inner(names, made.release, moe=made.numbers.has_experts) if names else None
     place = made.place(recipe.wraps) if recipe.wraps else made.prefix
     if resolved is None:
-        return replace(made, family=WRAPPER, recipe=Recipe(), prefix=place)
+        return replace(made, recipe=Recipe(), prefix=place), WRAPPER
     family, inner = families.of(resolved.entry, made.release)
     if inner.wraps is not None:
         family, inner = GENERAL, Recipe()
-    return replace(
+    innermost = replace(
         made,
         architecture=resolved.architecture,
         source=resolved.source,
         entry=resolved.entry,
-        family=family,
         recipe=inner,
         config=made.text,
         prefix=place,
     )
+    return innermost, family
 
 
 def _inner_names(made: Construction) -> tuple[str, ...]:
@@ -225,7 +223,7 @@ def _hands_on_unnamed(made: Construction) -> bool:
     return made.recipe.unnamed and made.release.has(history.PARTS_ARE_VERIFIED) and named is None
 
 
-def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
+def _layers(made: Construction, family: Family) -> tuple[LayerGeometry, ...]:
     kind = made.entry.kind
     if kind == "encoder" or (made.entry.encoder_only and not made.entry.wraps_transformers):
         return ()
@@ -233,7 +231,7 @@ def _layers(made: Construction) -> tuple[LayerGeometry, ...]:
         raise Unplaceable(made.architecture, REASONS[kind])
     if pooling.keeps_nothing(made):
         return ()
-    layers = made.family.layers(made)
+    layers = family.layers(made)
     if any(layer.total_kv_heads == 0 or layer.head_size == 0 for layer in layers if layer.kind is not Kind.STATE):
         raise Unplaceable(made.architecture, "its config does not give the heads of its layers and their size")
     if not layers and not made.entry.wraps_transformers:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvplan.engine.models.arch_config import Numbers
-    from kvplan.engine.models.family import Family
     from kvplan.engine.models.fields import Fields
     from kvplan.engine.models.recipe import Recipe
     from kvplan.engine.models.registered import Registration
@@ -24,7 +23,6 @@ class Construction:
     source: str
     """The architecture name in the config, which names the wrapped class on the Transformers backend."""
     entry: Registration
-    family: Family
     recipe: Recipe
     config: Fields
     text: Fields

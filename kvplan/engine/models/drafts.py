@@ -42,7 +42,7 @@ def build(
     found = families.draft_of(entry)
     if found is None:
         raise Unplaceable(name, REASONS["draft_unread"])
-    family, recipe = found
+    _, recipe = found
     config = Fields(checkpoint.config, checkpoint.file)
     text = Fields(checkpoint.text_config, checkpoint.file)
     made = Construction(
@@ -50,7 +50,6 @@ def build(
         architecture=name,
         source=name,
         entry=entry,
-        family=family,
         recipe=Recipe(layout=recipe.layout),
         config=config,
         text=text,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kvplan.engine.models.geometry import Form
+from kvplan.engine.models.shapes import Form
 
 if TYPE_CHECKING:
     from kvplan.releases import Behaviour

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from kvplan.engine.models.shapes import Form, Latent
+
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
     from kvplan.engine.models.formats import CacheFormat
@@ -107,25 +109,6 @@ class State:
     """Of the state that a class reports: those of its other layers, whose pages block sizes are aligned to as well."""
 
 
-class Form(StrEnum):
-    """Which spec class a model's own cache module returns."""
-
-    FULL = "full"
-    """`FullAttentionSpec`."""
-    LATENT = "latent"
-    """`MLAAttentionSpec`: one row a state, no value."""
-    WINDOW = "window"
-    """`SlidingWindowSpec`."""
-    WINDOW_LATENT = "window_latent"
-    """`SlidingWindowMLASpec`: one row a token, only those in the window."""
-    RING = "ring"
-    """`CircularBufferSpec`: one block a request, overwritten in place."""
-    HIDDEN_STATES = "hidden_states"
-    """`HiddenStateCacheSpec`: hidden states of some layers, in old releases under a latent spec."""
-    TAIL_RING = "tail_ring"
-    """`KpoolTailSpec`, the ring of the releases before they shared one class."""
-
-
 class Slots(StrEnum):
     """How a ring of at least one group of slots grows for tokens that are stored before they are accepted."""
 
@@ -209,18 +192,6 @@ HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RS
 
 BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
 """Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Latent:
-    """The dimensions of multi-head latent attention (elements per head or per latent row)."""
-
-    kv_lora_rank: int
-    qk_rope_head_dim: int
-    qk_nope_head_dim: int
-    v_head_dim: int
-    sparse: bool = False
-    index_topk: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import general
-from kvplan.engine.models.geometry import Kind, Latent, LayerGeometry, Role
+from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Latent
 from kvplan.history import compressed
 from kvplan.history import models as history
 

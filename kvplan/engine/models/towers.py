@@ -11,6 +11,7 @@ projectors between tower and language model, and towers that Transformers' own c
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -157,11 +158,11 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
 """By module, below vLLM's model folder, where no family speaks of its towers."""
 
 
-def towers(made: Construction) -> tuple[Tower, ...]:
-    """The towers of the class that `made` stands for, with what they split."""
+def towers(made: Construction, of_family: Mapping[str, tuple[TowerRow, ...]]) -> tuple[Tower, ...]:
+    """The towers of the class that `made` stands for, with what they split; `of_family` is what its family says."""
     if not made.entry.multimodal:
         return ()
-    rows = made.family.towers.get(made.entry.module) or TOWERS.get(made.entry.module, ())
+    rows = of_family.get(made.entry.module) or TOWERS.get(made.entry.module, ())
     found = (_tower(row, made) for row in rows if row.span.covers(made.release.acts_as))
     return tuple(tower for tower in found if tower is not None)
 

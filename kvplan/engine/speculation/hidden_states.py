@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import DraftNotBuilt
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, ModelGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, OwnCache, Role
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.parallel import pipeline_unsupported
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused

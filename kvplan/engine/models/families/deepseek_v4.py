@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
 from kvplan.engine.models.latent import chosen_indexer_row_bytes
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 from kvplan.history import compressed as history
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache
 from kvplan.engine.models.latent import indexer
 from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.models.windows import SLIDING
 
 if TYPE_CHECKING:

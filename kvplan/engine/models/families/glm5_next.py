@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import latent
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots, State, StateDtype, StateKind
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role, Slots, State, StateDtype, StateKind
 from kvplan.engine.models.hooks import fp8_on_datacenter_blackwell
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.models.states import state_layer
 from kvplan.history import cache
 from kvplan.history import compressed as history

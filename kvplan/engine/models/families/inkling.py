@@ -12,9 +12,10 @@ from kvplan.engine.dtypes import storage_dtype
 from kvplan.engine.models.drafting import NEXTN, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,10 @@ from kvplan.engine.models.drafting import MTP_LAYER, DraftRecipe
 from kvplan.engine.models.families.delta import delta_state
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role, Slots, State, StateKind
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role, Slots, State, StateKind
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.models.states import attention_layer, state_layer
 from kvplan.engine.models.towers import QWEN, whole_on_request
 from kvplan.history import compressed as history

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
-from kvplan.engine.models.geometry import Form, Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.shapes import Form
 from kvplan.engine.models.towers import PERCEPTION, whole_on_request
 from kvplan.engine.models.windows import SLIDING
 
