@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("kvplan", deadline=None)
+settings.load_profile("kvplan")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

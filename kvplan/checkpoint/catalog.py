@@ -27,7 +27,7 @@ RAW_FILE = "raw.json.xz"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """One model of the catalog."""
 
     name: str
@@ -43,12 +43,12 @@ class Entry:
     length: int
 
 
-def names() -> list[Entry]:
+def names() -> list[CatalogEntry]:
     """Every model of the catalog, by name."""
     return list(_entries().values())
 
 
-def find(reference: str) -> Entry | None:
+def find(reference: str) -> CatalogEntry | None:
     """The model called `reference`, with or without its organisation, in any case; None if there is none.
 
     Raises InputError when the bare name belongs to several organisations.
@@ -73,7 +73,7 @@ def nearest(reference: str, limit: int = 3) -> list[str]:
     return [spellings[key] for key in get_close_matches(wanted, spellings, n=limit, cutoff=0.7)]
 
 
-def checkpoint(entry: Entry, reference: str) -> Checkpoint:
+def checkpoint(entry: CatalogEntry, reference: str) -> Checkpoint:
     """The catalog's normalised config as a Checkpoint."""
     data = _piece(entry)
     config = data["config"]
@@ -98,7 +98,7 @@ def checkpoint(entry: Entry, reference: str) -> Checkpoint:
     )
 
 
-def raw(entry: Entry) -> tuple[Document, Document | None]:
+def raw(entry: CatalogEntry) -> tuple[Document, Document | None]:
     """The files a catalog model was made from: config.json, and hf_quant_config.json if there is one."""
     texts = _raw_texts()[entry.name]
     config = _document(texts[CONFIG_FILE], f"{entry.name}/{CONFIG_FILE}")
@@ -112,14 +112,14 @@ def _document(text: str, file: str) -> Document:
 
 
 @cache
-def _entries() -> dict[str, Entry]:
+def _entries() -> dict[str, CatalogEntry]:
     rows = json.loads(_resource(INDEX_FILE))
-    return {row[0].lower(): Entry(*row) for row in rows}
+    return {row[0].lower(): CatalogEntry(*row) for row in rows}
 
 
 @cache
-def _by_bare_name() -> dict[str, tuple[Entry, ...]]:
-    found: dict[str, tuple[Entry, ...]] = {}
+def _by_bare_name() -> dict[str, tuple[CatalogEntry, ...]]:
+    found: dict[str, tuple[CatalogEntry, ...]] = {}
     for key, entry in _entries().items():
         bare = key.split("/", 1)[1]
         found[bare] = (*found.get(bare, ()), entry)
@@ -127,7 +127,7 @@ def _by_bare_name() -> dict[str, tuple[Entry, ...]]:
 
 
 @cache
-def _piece(entry: Entry) -> dict[str, Any]:
+def _piece(entry: CatalogEntry) -> dict[str, Any]:
     with (DATA / PIECES_FILE).open("rb") as pieces:
         pieces.seek(entry.offset)
         piece: dict[str, Any] = json.loads(zlib.decompress(pieces.read(entry.length)))

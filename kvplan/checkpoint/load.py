@@ -109,8 +109,8 @@ def _from_path(
     config = _chosen(path, config_format, reference) if directory else path
     folder = config.parent
     whole = directory or config.name in (CONFIG_FILE, PARAMS_FILE)
-    own_format = config.name == PARAMS_FILE
-    if own_format:
+    custom_format = config.name == PARAMS_FILE
+    if custom_format:
         document = _params(config, str(config), folder / CONFIG_FILE)
         quant = None
     else:
@@ -127,7 +127,7 @@ def _from_path(
         weight_bytes=weights.in_directory(folder),
         hf_overrides=hf_overrides,
         has_processor=any(_exists(folder / name) for name in PROCESSOR_FILES),
-        own_format=own_format,
+        custom_format=custom_format,
     )
 
 
@@ -165,12 +165,12 @@ def _from_hub(
             raise InputError(f"{error}; nearest in the catalog: {', '.join(nearest)}") from None
         raise
     quant = None
-    own_format = path.name == PARAMS_FILE
-    if own_format:
+    custom_format = path.name == PARAMS_FILE
+    if custom_format:
         document = _params(path, f"{repo_id}/{PARAMS_FILE}", hub.companion(repo_id, CONFIG_FILE, offline=offline))
     else:
         document = _read(path, f"{repo_id}/{CONFIG_FILE}", draft=draft)
-    if not own_format and document.data.get("quantization_config") is None:
+    if not custom_format and document.data.get("quantization_config") is None:
         quant_path = hub.companion(repo_id, QUANT_FILE, offline=offline)
         quant = read_file(quant_path, file=f"{repo_id}/{QUANT_FILE}") if quant_path else None
     index = hub.companion(repo_id, INDEX_FILE, offline=offline)
@@ -184,11 +184,11 @@ def _from_hub(
         quant=quant,
         weight_bytes=size,
         hf_overrides=hf_overrides,
-        own_format=own_format,
+        custom_format=custom_format,
     )
 
 
-def _from_catalog(reference: str, entry: catalog.Entry, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
+def _from_catalog(reference: str, entry: catalog.CatalogEntry, hf_overrides: Mapping[str, Any] | None) -> Checkpoint:
     if not hf_overrides:
         return catalog.checkpoint(entry, reference)
     document, quant = catalog.raw(entry)
@@ -217,9 +217,9 @@ def _checkpoint(
     incomplete: str | None = None,
     has_processor: bool = True,
     hf_overrides: Mapping[str, Any] | None,
-    own_format: bool = False,
+    custom_format: bool = False,
 ) -> Checkpoint:
-    found = _plain(document, hf_overrides) if own_format else _normalised(document, quant, hf_overrides)
+    found = _plain(document, hf_overrides) if custom_format else _normalised(document, quant, hf_overrides)
     return Checkpoint(
         reference=reference,
         name=name,

@@ -116,7 +116,7 @@ def _flags(release: Release) -> list[str]:
 
 def _values(flag: str, release: Release) -> list[str] | None:
     """The values that may stand behind a flag of vLLM's; empty where any may, None where none does."""
-    from kvplan.engine.dtypes import known
+    from kvplan.engine.cache_dtypes.dtypes import known
     from kvplan.launch.options import table_of
 
     option = table_of(release).by_flag.get(flag)

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import context_parallel, state_options
 from kvplan.engine.checks import bounds, quantisation, ranks
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import attention, batch, cache, connectors, given, lengths, manager, model_dtype, runner
+from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import EAGLE_LIKE, Speculation
-from kvplan.engine.state_options import NO_STATES, StateOptions
+from kvplan.engine.states import options as state_options
+from kvplan.engine.states.options import NO_STATES, StateOptions
 from kvplan.engine.values import Stage, Step
 from kvplan.history import capacity, state
 from kvplan.history import speculation as speculative

@@ -7,22 +7,22 @@ it, so that the stages behind can change. A test holds them to it.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary
-from kvplan.engine.context_parallel import needs_one_group, returns_softmax_sums
+from kvplan.engine.cache_dtypes.boundary_layers import applies as brings_boundary_layers
+from kvplan.engine.cache_dtypes.dtypes import element_bytes, is_packed, is_quantised
+from kvplan.engine.cache_dtypes.dtypes import known as cache_dtypes
+from kvplan.engine.cache_dtypes.kv_scheme import compressed_tensors_scheme
+from kvplan.engine.cache_dtypes.modelopt import cache_dtype as modelopt_cache_dtype
+from kvplan.engine.cache_dtypes.modelopt import section as modelopt_section
+from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS, rocm_block_size, rocm_page, rocm_slot, rotary_dim
 from kvplan.engine.coverage import is_covered
-from kvplan.engine.dtypes import element_bytes, is_packed, is_quantised
-from kvplan.engine.dtypes import known as cache_dtypes
-from kvplan.engine.graphs import blocks_too_few
-from kvplan.engine.kv_scheme import compressed_tensors_scheme
-from kvplan.engine.modelopt import cache_dtype as modelopt_cache_dtype
-from kvplan.engine.modelopt import section as modelopt_section
 from kvplan.engine.models import build
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.engine.models.overview import Overview
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options.connectors import transfer as connector
 from kvplan.engine.options.connectors import working_with_hybrid as connectors_working_with_hybrid
-from kvplan.engine.packing import TURBOQUANT_BITS, rocm_block_size, rocm_page, rocm_slot, rotary_dim
+from kvplan.engine.parallelism.context import needs_one_group, returns_softmax_sums
+from kvplan.engine.pool.graphs import blocks_too_few
 from kvplan.engine.speculation.wanted import KEYS as SPECULATIVE_KEYS
 from kvplan.engine.speculation.wanted import METHODS as SPECULATIVE_METHODS
 from kvplan.engine.values import Plan
@@ -72,7 +72,7 @@ def serves(checkpoint: Checkpoint, release: Release) -> bool:
 def boundary_layers(plan: Plan) -> tuple[int, ...]:
     """Decoder layers that the cache dtype itself put on the skip list."""
     settings = plan.settings
-    if settings is None or not boundary.applies(settings.requested_cache_dtype):
+    if settings is None or not brings_boundary_layers(settings.requested_cache_dtype):
         return ()
     given = set(plan.launch.get("kv_cache_dtype_skip_layers") or ())
     return tuple(sorted(int(token) for token in settings.skip_tokens if token not in given))

@@ -12,25 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import (
-    block_size,
-    cache_dtype,
-    context_parallel,
-    grouping,
-    layers,
-    memory,
-    modelopt,
-    parallel,
-    prefix_units,
-    state_blocks,
-    strides,
-    tracing,
-    views,
-)
-from kvplan.engine import capacity as sizing
+from kvplan.engine import arithmetic as tracing
+from kvplan.engine import views
 from kvplan.engine.backends.layouts import kv_cache_layout
-from kvplan.engine.block_size import BlockSize
-from kvplan.engine.built import Built, BuiltLayer
+from kvplan.engine.blocks import block_size, prefix_units, state_blocks
+from kvplan.engine.blocks.block_size import BlockSize
+from kvplan.engine.cache_dtypes import modelopt
+from kvplan.engine.cache_dtypes import resolution as cache_dtype
 from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
@@ -44,13 +32,21 @@ from kvplan.engine.failures import (
     RefusedOption,
     UnknownArchitecture,
 )
-from kvplan.engine.grouping import CacheGroup, Grouping
+from kvplan.engine.groups import grouping
+from kvplan.engine.groups.grouping import CacheGroup, Grouping
+from kvplan.engine.layers import build as layers
+from kvplan.engine.layers.built import Built, BuiltLayer
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
-from kvplan.engine.spec_building import build_specs
-from kvplan.engine.specs import AttentionSpec, BareAssertion, LayerSpec
+from kvplan.engine.parallelism import context as context_parallel
+from kvplan.engine.parallelism import split as parallel
+from kvplan.engine.pool import capacity as sizing
+from kvplan.engine.pool import memory
+from kvplan.engine.specs import strides
+from kvplan.engine.specs.base import AttentionSpec, BareAssertion, LayerSpec
+from kvplan.engine.specs.build import build_specs
 from kvplan.engine.speculation.settle import settle
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (

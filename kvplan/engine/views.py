@@ -13,12 +13,12 @@ from kvplan.engine.backends.blocks import kernel_block_sizes
 from kvplan.engine.backends.layouts import is_block_outermost
 from kvplan.engine.backends.values import KernelBlockSize
 from kvplan.engine.backends.views import ViewError, view_shape
-from kvplan.engine.built import BuiltLayer
+from kvplan.engine.cache_dtypes.dtypes import ITEM_BYTES
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.dtypes import ITEM_BYTES
 from kvplan.engine.failures import AssertionFails, NoCommonBlockSize, ViewMismatch, ViewRefused
-from kvplan.engine.grouping import CacheGroup
-from kvplan.engine.specs import AttentionSpec, LayerSpec, MambaSpec, MLAAttentionSpec, TQFullAttentionSpec
+from kvplan.engine.groups.grouping import CacheGroup
+from kvplan.engine.layers.built import BuiltLayer
+from kvplan.engine.specs.base import AttentionSpec, LayerSpec, MambaSpec, MLAAttentionSpec, TQFullAttentionSpec
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import blocks, cache, packed

@@ -12,7 +12,7 @@ from kvplan.launch.command import split_command
 from kvplan.launch.environment import remarks_on
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.options import Option, all_flags, default_of, lifetime_of, table_of
-from kvplan.launch.parser import AMBIGUOUS, Entry, Parsed, parse
+from kvplan.launch.parser import AMBIGUOUS, EntryPoint, Parsed, parse
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token, tokens_of
 from kvplan.launch.values import Hardware, Launch, Location, Refusal, Remark, Setting
@@ -56,7 +56,7 @@ def from_command(
 
 def from_arguments(
     arguments: Sequence[Token],
-    entry: Entry,
+    entry: EntryPoint,
     *,
     release: Release,
     hardware: Hardware | None = None,
@@ -104,7 +104,7 @@ def from_options(
         raise InputError("a literal command after -- cannot be combined with options for kvplan's own model argument")
     rest, skipped = _take_skip_layers(words)
     tokens = tokens_of([*([] if model is None else [model]), *rest, *skipped])
-    parsed = parse(tokens, release, Entry.SERVE, base)
+    parsed = parse(tokens, release, EntryPoint.SERVE, base)
     for extra in parsed.extras:
         _refuse_unusable(extra, own_flags)
     for refusal in parsed.refusals:
@@ -203,10 +203,10 @@ def _no_model(parsed: Parsed, release: Release) -> str:
     )
 
 
-def _literal_model(parsed: Parsed, release: Release, entry: Entry) -> tuple[str, list[Remark]]:
+def _literal_model(parsed: Parsed, release: Release, entry: EntryPoint) -> tuple[str, list[Remark]]:
     """The model that vLLM would serve, with remarks on how it came to be that one."""
     setting = parsed.settings.get("model")
-    if entry is Entry.SERVE and parsed.model_tag is not None:
+    if entry is EntryPoint.SERVE and parsed.model_tag is not None:
         return parsed.model_tag.text, []
     remarks: list[Remark] = []
     if parsed.model_tag is not None:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from kvplan.errors import InputError
 from kvplan.launch import prefixes
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.tokens import Token
 
 EXPECTED = (
@@ -21,8 +21,8 @@ EXPECTED = (
 PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?", re.ASCII)
 """Names of the program that runs modules."""
 _MODULES = {
-    "vllm.entrypoints.openai.api_server": Entry.MODULE,
-    "vllm.entrypoints.cli.main": Entry.SERVE,
+    "vllm.entrypoints.openai.api_server": EntryPoint.MODULE,
+    "vllm.entrypoints.cli.main": EntryPoint.SERVE,
 }
 
 
@@ -31,7 +31,7 @@ class Command:
     """A command taken apart."""
 
     environment: dict[str, str]
-    entry: Entry
+    entry: EntryPoint
     arguments: tuple[Token, ...]
     """The words after `serve`, or after the module's name."""
 
@@ -44,7 +44,7 @@ def split_command(tokens: Sequence[Token]) -> Command:
         raise InputError(f"there is no command; {EXPECTED}")
     program = PurePosixPath(words[0].text).name
     if words[0].text == "serve":
-        return Command(environment, Entry.SERVE, tuple(words[1:]))
+        return Command(environment, EntryPoint.SERVE, tuple(words[1:]))
     if program == "vllm":
         return _after_vllm(environment, words[1:])
     if PYTHON.fullmatch(program):
@@ -58,7 +58,7 @@ def _refuse(option: str) -> NoReturn:
 
 def _after_vllm(environment: dict[str, str], words: list[Token]) -> Command:
     if words and words[0].text == "serve":
-        return Command(environment, Entry.SERVE, tuple(words[1:]))
+        return Command(environment, EntryPoint.SERVE, tuple(words[1:]))
     given = f"`vllm {words[0].text[:80]}`" if words else "`vllm` alone"
     raise InputError(f"{given} does not start vLLM's server; {EXPECTED}")
 
@@ -73,6 +73,6 @@ def _after_python(environment: dict[str, str], words: list[Token]) -> Command:
     entry = _MODULES.get(words[1].text)
     if entry is None:
         raise InputError(f"`python -m {words[1].text[:80]}` does not start vLLM's server; {EXPECTED}")
-    if entry is Entry.SERVE:
+    if entry is EntryPoint.SERVE:
         return _after_vllm(environment, words[2:])
     return Command(environment, entry, tuple(words[2:]))

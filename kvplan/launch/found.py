@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage
 from kvplan.launch.values import Hardware, Location
 
@@ -48,7 +48,7 @@ class Surroundings:
 class FoundLaunch:
     """One launch as it was written, nothing worked out yet."""
 
-    entry: Entry
+    entry: EntryPoint
     words: tuple[Passage, ...]
     """What stands behind `vllm serve` or the module's name."""
     location: Location

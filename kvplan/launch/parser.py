@@ -29,7 +29,7 @@ from kvplan.launch.values import Refusal, Remark, Setting
 from kvplan.releases import Release
 
 
-class Entry(StrEnum):
+class EntryPoint(StrEnum):
     """Which of vLLM's two front doors reads the words."""
 
     SERVE = "vllm serve"
@@ -59,7 +59,7 @@ class Parsed:
 def parse(
     tokens: Sequence[Token],
     release: Release,
-    entry: Entry,
+    entry: EntryPoint,
     base: Path | None = None,
     files: Mapping[str, Passage] | None = None,
 ) -> Parsed:
@@ -71,7 +71,7 @@ def parse(
     """
     reading = _Reading(table_of(release), release)
     words = list(tokens)
-    if entry is Entry.SERVE:
+    if entry is EntryPoint.SERVE:
         words = _model_to_front(words, reading)
     words = _insert_config(words, reading, entry, base, files or {})
     words = _rewrite_names(words)
@@ -169,7 +169,7 @@ def _model_to_front(words: list[Token], reading: _Reading) -> list[Token]:
 
 
 def _insert_config(
-    words: list[Token], reading: _Reading, entry: Entry, base: Path | None, files: Mapping[str, Passage]
+    words: list[Token], reading: _Reading, entry: EntryPoint, base: Path | None, files: Mapping[str, Passage]
 ) -> list[Token]:
     """Put the options of a `--config FILE` before those of the command line, which therefore win."""
     places = [index for index, token in enumerate(words) if token.text == "--config"]
@@ -186,13 +186,13 @@ def _insert_config(
         return words[:index]
     before, after = words[:index], words[index + 2 :]
     # `vllm serve` reads the file with its outermost parser, which has no options but help and version.
-    known = reading.table.by_flag if entry is Entry.MODULE else {}
+    known = reading.table.by_flag if entry is EntryPoint.MODULE else {}
     try:
         inserted = config_tokens(words[index + 1].text, reading.release, known, base, files)
     except ConfigRefusedError as refused:
         reading.refuse(refused.message, flag, "--config", refused.exception)
         return before + after
-    if entry is Entry.MODULE:
+    if entry is EntryPoint.MODULE:
         if words[0].text.startswith("-"):
             return inserted + before + after
         return [before[0], *inserted, *before[1:], *after]

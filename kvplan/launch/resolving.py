@@ -13,7 +13,7 @@ from kvplan.launch.configfile import MAX_BYTES
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.options import Option, OptionTable, lifetime_of, table_of
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.tokens import Token
 from kvplan.launch.values import Hardware, Launch, Location, OriginKind, Remark, Setting
@@ -56,7 +56,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     except InputError as error:
         return _unreadable(found, str(error).removeprefix("--vllm-version "))
     words = [_answered(word, answers) for word in _own_words(found)]
-    if found.entry is Entry.SERVE and found.wrapper is None:
+    if found.entry is EntryPoint.SERVE and found.wrapper is None:
         unknown_model = _unknown_model(words, answers)
         if unknown_model is not None:
             return _unreadable(found, unknown_model[0], unknown_model[1])
@@ -73,7 +73,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     try:
         launch = from_arguments(
             tokens,
-            Entry.MODULE if found.wrapper is not None else found.entry,
+            EntryPoint.MODULE if found.wrapper is not None else found.entry,
             release=release,
             hardware=_hardware(found, answers),
             available_kv_memory=answers.available_kv_memory,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kvplan.launch.values import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Lost, Reported, Told
+from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import relative
 from kvplan.report.words import printable
 from kvplan.rules import get
@@ -29,7 +29,7 @@ def _finding(told: Told) -> str:
     return _command(_COMMANDS[str(finding.severity)], told.place, title, message)
 
 
-def _lost(lost: Lost) -> str:
+def _lost(lost: LostOutcome) -> str:
     return _command(_COMMANDS[str(lost.severity)], lost.place, "not checked", lost.text)
 
 

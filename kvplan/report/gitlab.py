@@ -8,7 +8,7 @@ from collections import Counter
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject
-from kvplan.report.outcomes import Lost, Reported, Told
+from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import relative
 from kvplan.rules import get
 
@@ -39,7 +39,7 @@ def _finding(told: Told) -> JsonObject:
     }
 
 
-def _lost(lost: Lost, fingerprint: str) -> JsonObject:
+def _lost(lost: LostOutcome, fingerprint: str) -> JsonObject:
     place = lost.location
     return {
         "description": f"not checked: {lost.reason if place is not None else lost.text}",

@@ -10,7 +10,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from kvplan.report import headline, outcomes
 from kvplan.report.canvas import Canvas
-from kvplan.report.outcomes import Lost, Outcome, Reported, Told
+from kvplan.report.outcomes import LostOutcome, Outcome, Reported, Told
 from kvplan.report.words import printable
 from kvplan.rules import get
 from kvplan.rules.values import Severity
@@ -71,7 +71,7 @@ def _finding(told: Told, number: int, fail_on: Severity) -> TestCase:
     return case
 
 
-def _lost(lost: Sequence[Lost], fail_on: Severity) -> TestSuite:
+def _lost(lost: Sequence[LostOutcome], fail_on: Severity) -> TestSuite:
     """What nothing could be found out about: skipped tests, or errors where --fail-on takes them."""
     suite = TestSuite("not checked")
     seen: Counter[str] = Counter()

@@ -15,7 +15,7 @@ from kvplan.words import counted
 
 if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Own
-    from kvplan.checkpoint.catalog import Entry
+    from kvplan.checkpoint.catalog import CatalogEntry
     from kvplan.engine.facade import Overview
     from kvplan.rules.rule import Rule
 
@@ -105,7 +105,7 @@ def behaviour_dict(entry: Behaviour) -> dict[str, Any]:
     }
 
 
-def models_text(own: Sequence[Own], known: Sequence[Entry], file: str, canvas: Canvas) -> str:
+def models_text(own: Sequence[Own], known: Sequence[CatalogEntry], file: str, canvas: Canvas) -> str:
     """The models of the settings `file`, marked, and what they stand for; then those of the catalog."""
     page = Page(canvas)
     rows = [(one.name, one.architecture, one.model_type) for one in known]

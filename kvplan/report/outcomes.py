@@ -79,7 +79,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class LostOutcome:
     """Something that nothing could be found out about: a file, a launch in it, or a combination of a sweep."""
 
     name: str
@@ -132,28 +132,28 @@ def _served(report: Report) -> str:
     return f"vllm serve {report.plan.checkpoint.name}"
 
 
-def lost(report: Reported) -> tuple[Lost, ...]:
+def lost(report: Reported) -> tuple[LostOutcome, ...]:
     """What a scan could not follow, and the combinations of a sweep that cannot be used: those that count."""
     return tuple(one for one in all_lost(report) if one.suppressed is None)
 
 
-def all_lost(report: Reported) -> tuple[Lost, ...]:
+def all_lost(report: Reported) -> tuple[LostOutcome, ...]:
     """The same with those that were let be."""
     if isinstance(report, Report):
         return ()
     if isinstance(report, SweepReport):
         model = next((found.plan.checkpoint.name for _, found in report.usable), "")
         return tuple(
-            Lost(row.words, row.problem, Severity.ERROR, model, ("unusable", row.words), combination=row.options)
+            LostOutcome(row.words, row.problem, Severity.ERROR, model, ("unusable", row.words), combination=row.options)
             for row in report.rows
             if row.problem is not None
         )
     return tuple(map(_not_followed, report.lost))
 
 
-def _not_followed(one: NotFollowed) -> Lost:
+def _not_followed(one: NotFollowed) -> LostOutcome:
     file, place, reason = one.unreadable.file, one.unreadable.location, one.unreadable.reason
-    return Lost(
+    return LostOutcome(
         relative(file) + ("" if place is None else f":{place.line}"),
         reason,
         one.severity,

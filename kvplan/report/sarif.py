@@ -14,7 +14,7 @@ from kvplan.launch.values import Location
 from kvplan.report import documentation, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject
-from kvplan.report.outcomes import Lost, Reported, Told
+from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import uri
 from kvplan.rules import Rule, get
 from kvplan.rules.suppression import Suppressed
@@ -142,7 +142,7 @@ def _physical(place: Location) -> JsonObject:
     }
 
 
-def _notification(lost: Lost) -> JsonObject:
+def _notification(lost: LostOutcome) -> JsonObject:
     told: JsonObject = {
         "descriptor": {"id": _UNREADABLE, "index": 0},
         "level": "none" if lost.suppressed else str(lost.severity),

@@ -20,7 +20,7 @@ SCHEMA_ID = "kvplan-baseline/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KnownFinding:
     """Equal findings of a baseline."""
 
     fingerprint: str
@@ -36,7 +36,7 @@ class Baseline:
     """A baseline file."""
 
     file: str
-    rows: tuple[Row, ...]
+    rows: tuple[KnownFinding, ...]
 
     @property
     def base(self) -> Path:
@@ -70,7 +70,7 @@ class Baseline:
         )
 
 
-def _stale(row: Row, missing: int, file: str) -> Stale:
+def _stale(row: KnownFinding, missing: int, file: str) -> Stale:
     number = f"{missing} × " if missing > 1 else ""
     launch = f" ({row.launch})" if row.launch else ""
     text = f"{number}{row.rule} in {row.file}{launch} is not found any more: --write-baseline writes it anew"
@@ -136,11 +136,11 @@ def read(file: str) -> Baseline:
     return Baseline(file, tuple(_read_row(option, row) for row in data["findings"]))
 
 
-def _read_row(option: str, row: object) -> Row:
+def _read_row(option: str, row: object) -> KnownFinding:
     texts = ("fingerprint", "rule", "file", "launch")
     if not isinstance(row, Mapping) or not all(isinstance(row.get(key), str) for key in texts):
         raise InputError(f"{option}: a finding in it lacks one of {', '.join(texts)}; --write-baseline writes it anew")
     count = row.get("count", 1)
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise InputError(f"{option}: the count of a finding is {count!r}: it has to be a number above 0")
-    return Row(row["fingerprint"], count, row["rule"], row["file"], row["launch"])
+    return KnownFinding(row["fingerprint"], count, row["rule"], row["file"], row["launch"])

@@ -15,8 +15,8 @@ from kvplan.engine.backends.selection import BY_NAME
 from kvplan.engine.backends.software import fa_version
 from kvplan.engine.backends.values import BackendQuery, MultipleOf
 from kvplan.engine.backends.views import ViewError, view_shape
+from kvplan.engine.cache_dtypes.packing import turboquant_slot
 from kvplan.engine.models.shapes import Latent
-from kvplan.engine.packing import turboquant_slot
 from kvplan.releases import KNOWN, resolve
 
 HOPPER = BackendQuery(capability=(9, 0), head_size=128, dtype="bfloat16", num_heads=32, num_kv_heads=8)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kvplan.engine.backends import priority
 from kvplan.engine.backends.selection import BY_NAME, dtypes_with_backend, reasons, select
 from kvplan.engine.backends.values import BackendQuery
-from kvplan.engine.dtypes import CACHE_DTYPES
+from kvplan.engine.cache_dtypes.dtypes import CACHE_DTYPES
 from kvplan.engine.models.shapes import Latent
 from kvplan.releases import KNOWN, resolve
 

@@ -10,12 +10,12 @@ import pytest
 
 from kvplan.checkpoint import load
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.compressed_groups import bytes_per_block, cheapest_divisor, latent_groups
-from kvplan.engine.compressed_specs import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.failures import InvalidValue
+from kvplan.engine.groups.compressed import bytes_per_block, cheapest_divisor, latent_groups
+from kvplan.engine.groups.pooled import StateTooLarge, pooled_groups
 from kvplan.engine.models.geometry import Role
-from kvplan.engine.pooled_groups import StateTooLarge, pooled_groups
-from kvplan.engine.specs import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
+from kvplan.engine.specs.base import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
+from kvplan.engine.specs.compressed import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.values import LayerPlan, Plan
 from kvplan.releases import resolve
 from tests import asking

@@ -10,7 +10,7 @@ import pytest
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import Plan
 from kvplan.engine.failures import BlockSizeRefused
-from kvplan.engine.models.geometry import OwnCache, Role, Slots
+from kvplan.engine.models.geometry import CustomCache, Role, Slots
 from kvplan.engine.models.shapes import Form
 from tests import asking
 from tests.engine.checkpoints import dots3_note, inkling, model, qwen4_exp, step5
@@ -70,14 +70,14 @@ def _error(found: Plan) -> str:
     ],
 )
 def test_rings_hold_drafts(slots: Slots | None, size: int, tokens: int, grown: int) -> None:
-    own = OwnCache(form=Form.RING, block_size=size, slots=slots)
+    own = CustomCache(form=Form.RING, block_size=size, slots=slots)
     assert own.for_drafts(tokens).block_size == grown
 
 
 def test_ring_in_a_page_needs_a_row_a_draft() -> None:
-    own = OwnCache(form=Form.RING, fills_page_of="attn", ring_rows=7)
+    own = CustomCache(form=Form.RING, fills_page_of="attn", ring_rows=7)
     assert own.for_drafts(3).ring_rows == 10
-    assert OwnCache(form=Form.FULL).for_drafts(3).ring_rows == 0
+    assert CustomCache(form=Form.FULL).for_drafts(3).ring_rows == 0
 
 
 def test_qwen4_exp_mtp_is_an_indexed_layer_after_the_targets() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvplan.engine.graphs import captures_decode_steps
+from kvplan.engine.pool.graphs import captures_decode_steps
 from tests.asking import launched
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from kvplan.engine.failures import AssertionFails
-from kvplan.engine.grouping import Grouping, group
-from kvplan.engine.specs import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
+from kvplan.engine.groups.grouping import Grouping, group
+from kvplan.engine.specs.base import FullAttentionSpec, LayerSpec, MLAAttentionSpec, SlidingWindowSpec
 from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Stage
 from kvplan.releases import resolve

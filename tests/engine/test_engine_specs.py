@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.engine.specs import (
+from kvplan.engine.specs.base import (
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,

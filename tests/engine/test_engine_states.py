@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.engine.models.geometry import State, StateDtype, StateKind
-from kvplan.engine.specs import BareAssertion, MambaSpec, RequestLimits, can_merge, same_type
-from kvplan.engine.state_options import StateOptions
-from kvplan.engine.states import BuiltState, build_state, state_bytes
+from kvplan.engine.specs.base import BareAssertion, MambaSpec, RequestLimits, can_merge, same_type
+from kvplan.engine.states.options import StateOptions
+from kvplan.engine.states.tensors import BuiltState, build_state, state_bytes
 from kvplan.engine.stop import StartupStops
 from kvplan.launch.hardware import parse_gpu
 from kvplan.releases import resolve

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint.values import Checkpoint, Source
-from kvplan.engine import context_parallel
 from kvplan.engine.failures import ContextParallelRefused
-from kvplan.engine.special_specs import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec
-from kvplan.engine.specs import FullAttentionSpec, RequestLimits, SlidingWindowSpec, can_merge, recast, same_type
+from kvplan.engine.parallelism import context as context_parallel
+from kvplan.engine.specs.base import FullAttentionSpec, RequestLimits, SlidingWindowSpec, can_merge, recast, same_type
+from kvplan.engine.specs.partial import ChunkedLocalAttentionSpec, CrossAttentionSpec, RSWASpec
 from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Plan
 from kvplan.releases import resolve

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from kvplan.checkpoint import Checkpoint, load
-from kvplan.engine import Plan, boundary
+from kvplan.engine import Plan
+from kvplan.engine.cache_dtypes import boundary_layers
 from kvplan.engine.stop import StartupStops
 from kvplan.engine.values import Stage
 from kvplan.releases import resolve
@@ -37,7 +38,7 @@ def pages(found: Plan) -> set[int]:
 
 @pytest.mark.parametrize(("layers", "tokens"), [(32, "0 1 30 31"), (3, "0 2"), (4, "0 1 2 3"), (1, ""), (0, "")])
 def test_boundary_layers(layers: int, tokens: str) -> None:
-    assert " ".join(boundary.boundary_layers(layers)) == tokens
+    assert " ".join(boundary_layers.boundary_layers(layers)) == tokens
 
 
 @pytest.mark.parametrize(
@@ -99,10 +100,10 @@ def test_hybrid_models_have_no_boundary() -> None:
 def test_a_hybrid_model_must_name_its_attention_layers() -> None:
     release = resolve("0.33.0")
     named = _hybrid({"layer_types": ["mamba", "attention"]})
-    assert boundary.skip_tokens((), "turboquant_k8v4", named, is_hybrid=True, release=release) == ()
+    assert boundary_layers.skip_tokens((), "turboquant_k8v4", named, is_hybrid=True, release=release) == ()
     nameless = _hybrid({"attn_type_list": [0, 0]})
     with pytest.raises(StartupStops, match="requires identifiable full-attention layers"):
-        boundary.skip_tokens((), "turboquant_k8v4", nameless, is_hybrid=True, release=release)
+        boundary_layers.skip_tokens((), "turboquant_k8v4", nameless, is_hybrid=True, release=release)
 
 
 def _hybrid(config: dict[str, Any]) -> Checkpoint:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvplan.engine import packing
-from kvplan.engine.packing import TURBOQUANT_BITS, octave_slot, turboquant_slot, ultraquant_slot
-from kvplan.engine.specs import attention_token_bytes
+from kvplan.engine.cache_dtypes import packing
+from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS, octave_slot, turboquant_slot, ultraquant_slot
+from kvplan.engine.specs.base import attention_token_bytes
 from kvplan.releases import KNOWN, resolve
 
 

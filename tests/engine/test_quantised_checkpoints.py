@@ -8,8 +8,8 @@ import pytest
 
 from kvplan.checkpoint.quantization import picked
 from kvplan.checkpoint.values import Checkpoint, Source
-from kvplan.engine import kv_scheme, modelopt
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.cache_dtypes import kv_scheme, modelopt
 from kvplan.engine.stop import StartupStops
 from kvplan.releases import resolve
 

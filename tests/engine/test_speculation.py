@@ -14,7 +14,7 @@ from kvplan.engine import Plan, plan
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.models import families, registered
 from kvplan.engine.models.geometry import Role
-from kvplan.engine.specs import RequestLimits, SlidingWindowSpec
+from kvplan.engine.specs.base import RequestLimits, SlidingWindowSpec
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.rewriting import MTP_TYPES, ROWS, rewrite
 from kvplan.engine.speculation.values import Speculation

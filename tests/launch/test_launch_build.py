@@ -15,7 +15,7 @@ from kvplan.errors import InputError
 from kvplan.launch.build import expand_skip_layers, from_arguments, from_command, from_options
 from kvplan.launch.environment import knows, parse_assignments
 from kvplan.launch.hardware import parse_gpu
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.prefixes import strip
 from kvplan.launch.tokens import Token, tokens_of
 from kvplan.launch.values import Launch, Location
@@ -123,7 +123,7 @@ def test_config_in_one_word_is_remarked() -> None:
 def test_locations_follow_the_words() -> None:
     places = [Location("d.yaml", line, 9) for line in range(1, 5)]
     launch = from_arguments(
-        tokens_of(["org/model", "--kv-cache-dtype", "fp8", "--no-such"], places), Entry.SERVE, release=NEWEST
+        tokens_of(["org/model", "--kv-cache-dtype", "fp8", "--no-such"], places), EntryPoint.SERVE, release=NEWEST
     )
     assert launch.settings["kv_cache_dtype"].location == places[1]
     assert launch.refusals[0].location == places[3]

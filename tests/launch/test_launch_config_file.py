@@ -8,14 +8,18 @@ from typing import Any
 import pytest
 
 from kvplan.errors import InputError
-from kvplan.launch.parser import Entry, Parsed, parse
+from kvplan.launch.parser import EntryPoint, Parsed, parse
 from kvplan.launch.tokens import tokens_of
 from kvplan.launch.values import OriginKind
 from kvplan.releases import resolve
 
 
 def read(
-    tmp_path: Path, text: str, line: str = "--config c.yaml", release: str = "0.33.0", entry: Entry = Entry.SERVE
+    tmp_path: Path,
+    text: str,
+    line: str = "--config c.yaml",
+    release: str = "0.33.0",
+    entry: EntryPoint = EntryPoint.SERVE,
 ) -> Parsed:
     (tmp_path / "c.yaml").write_text(text, encoding="utf-8")
     return parse(tokens_of(line.split()), resolve(release), entry, tmp_path)
@@ -66,17 +70,17 @@ def test_the_command_line_wins_without_a_remark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("release", "entry", "expected"),
     [
-        ("0.27.1", Entry.SERVE, None),
-        ("0.27.1", Entry.MODULE, None),
-        ("0.28.0", Entry.SERVE, None),
-        ("0.28.0", Entry.MODULE, False),
-        ("0.33.0", Entry.MODULE, False),
+        ("0.27.1", EntryPoint.SERVE, None),
+        ("0.27.1", EntryPoint.MODULE, None),
+        ("0.28.0", EntryPoint.SERVE, None),
+        ("0.28.0", EntryPoint.MODULE, False),
+        ("0.33.0", EntryPoint.MODULE, False),
     ],
 )
 def test_false_negates_only_for_the_module_form(
-    tmp_path: Path, release: str, entry: Entry, *, expected: bool | None
+    tmp_path: Path, release: str, entry: EntryPoint, *, expected: bool | None
 ) -> None:
-    line = "m --config c.yaml" if entry is Entry.SERVE else "--config c.yaml --model m"
+    line = "m --config c.yaml" if entry is EntryPoint.SERVE else "--config c.yaml --model m"
     parsed = read(tmp_path, "enable-prefix-caching: false\n", line, release, entry)
     assert values(parsed).get("enable_prefix_caching") is expected
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from kvplan.errors import InputError
 from kvplan.launch.options import Kind, table_of
-from kvplan.launch.parser import Entry, Parsed, parse
+from kvplan.launch.parser import EntryPoint, Parsed, parse
 from kvplan.launch.tokens import tokens_of
 from kvplan.releases import KNOWN, resolve
 
 
-def read(line: str | list[str], release: str = "0.33.0", entry: Entry = Entry.SERVE) -> Parsed:
+def read(line: str | list[str], release: str = "0.33.0", entry: EntryPoint = EntryPoint.SERVE) -> Parsed:
     words = line.split() if isinstance(line, str) else line
     return parse(tokens_of(words), resolve(release), entry)
 
 
-def values(line: str | list[str], release: str = "0.33.0", entry: Entry = Entry.SERVE) -> dict[str, Any]:
+def values(line: str | list[str], release: str = "0.33.0", entry: EntryPoint = EntryPoint.SERVE) -> dict[str, Any]:
     parsed = read(line, release, entry)
     assert parsed.refusals == ()
     return {name: setting.value for name, setting in parsed.settings.items()}
@@ -197,7 +197,7 @@ def test_model_option_moves_to_the_front() -> None:
     assert parsed.model_tag is not None
     assert parsed.model_tag.text == "org/model"
     assert refusal("a/b --model org/model") == "unrecognized arguments: a/b"
-    module = read("--model org/model", entry=Entry.MODULE)
+    module = read("--model org/model", entry=EntryPoint.MODULE)
     assert module.model_tag is None
     assert module.settings["model"].value == "org/model"
 
@@ -217,8 +217,8 @@ WORDS = st.one_of(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(WORDS, max_size=8), st.sampled_from(KNOWN), st.sampled_from(list(Entry)))
-def test_any_words_are_parsed_or_an_input_error(words: list[str], release: str, entry: Entry) -> None:
+@given(st.lists(WORDS, max_size=8), st.sampled_from(KNOWN), st.sampled_from(list(EntryPoint)))
+def test_any_words_are_parsed_or_an_input_error(words: list[str], release: str, entry: EntryPoint) -> None:
     try:
         parsed = parse(tokens_of(words), resolve(release), entry)
     except InputError as caught:
@@ -286,7 +286,7 @@ def test_agrees_with_argparse(words: list[str]) -> None:
         expected = vars(REFERENCE.parse_args(words))
     except _ArgparseError:
         expected = None
-    parsed = parse(tokens_of(words), resolve("0.33.0"), Entry.MODULE)
+    parsed = parse(tokens_of(words), resolve("0.33.0"), EntryPoint.MODULE)
     if expected is None:
         assert parsed.refusals
         return

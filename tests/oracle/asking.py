@@ -53,7 +53,7 @@ def ask(
 def _batch(
     questions: Sequence[Question], configs: Configs, timeout: int, packages: Path | None, told: Told
 ) -> dict[str, dict[str, Any]]:
-    """Questions that share an import, in one process."""
+    """BackendQuestions that share an import, in one process."""
     first = questions[0]
     answers: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as folder:

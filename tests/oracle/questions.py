@@ -41,7 +41,7 @@ class Question:
 
     @property
     def together(self) -> tuple[str, str, str]:
-        """Questions that are equal in this can share one import of vLLM."""
+        """BackendQuestions that are equal in this can share one import of vLLM."""
         return self.release, self.gpu, json.dumps(dict(self.environment), sort_keys=True)
 
 
@@ -100,7 +100,7 @@ def of_records(records: Iterable[Mapping[str, Any]], release: str) -> list[Quest
 
 
 def batches(questions: Sequence[Question], jobs: int, least: int = 8) -> Iterator[list[Question]]:
-    """Questions that share an import, in parts that keep `jobs` processes busy.
+    """BackendQuestions that share an import, in parts that keep `jobs` processes busy.
 
     A part has at least `least` questions where there are as many: an import takes as long as several cases.
     """

@@ -1,4 +1,4 @@
-"""Questions: what a line may say, what is refused, which of them share an import of vLLM."""
+"""BackendQuestions: what a line may say, what is refused, which of them share an import of vLLM."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kvplan.engine.backends import priority
+from kvplan.engine.backends.custom import OWNED
 from kvplan.engine.backends.facts import Backend, Feature
 from kvplan.engine.backends.latent import LATENT
-from kvplan.engine.backends.owned import OWNED
 from kvplan.engine.backends.standard import STANDARD
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
-from kvplan.engine.dtypes import known_on_cuda
+from kvplan.engine.cache_dtypes.dtypes import known_on_cuda
 from kvplan.history import backends as history
 from kvplan.releases import Behaviour, Release
 

@@ -19,7 +19,7 @@ from kvplan.engine.backends.software import (
     uses_head_256_kernel,
 )
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
-from kvplan.engine.packing import TURBOQUANT_BITS
+from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS
 from kvplan.history import backends as history
 from kvplan.releases import Release
 

@@ -6,7 +6,7 @@ dtype, so they tell whether the view fits the bytes that were allocated.
 
 from __future__ import annotations
 
-from kvplan.engine.packing import SCALE_BYTES, TURBOQUANT_BITS, nvfp4_row, turboquant_slot
+from kvplan.engine.cache_dtypes.packing import SCALE_BYTES, TURBOQUANT_BITS, nvfp4_row, turboquant_slot
 from kvplan.history import backends as history
 from kvplan.releases import Release
 

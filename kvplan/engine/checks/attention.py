@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 from kvplan.engine.backends.software import fa_takes_fp8, fa_version, passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery
+from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS
 from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.models.geometry import LayerGeometry
-from kvplan.engine.packing import TURBOQUANT_BITS
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks

@@ -121,7 +121,7 @@ class Slots(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCache:
+class CustomCache:
     """How a model's own cache module lays out its pages. Its rows are `head_size` elements wide.
 
     With `follows_format` the rows have the format that the model's attention settles on for this GPU and cache
@@ -164,7 +164,7 @@ class OwnCache:
     divides_block: bool = False
     """Whether the launch's block size must be a multiple of the ring."""
 
-    def for_drafts(self, tokens: int) -> OwnCache:
+    def for_drafts(self, tokens: int) -> CustomCache:
         """The ring that a launch of `tokens` speculative tokens gets; other caches stay as they are.
 
         Groups of 4, 5 tokens: 9 slots, so 12 by GROUPS and 16 by POWER_OF_GROUPS. POWER, 7 tokens: 9 rows, so 16.
@@ -227,14 +227,14 @@ class LayerGeometry:
     needs: str | None = None
     """What the layer hands its backend that only some take: `alibi_sqrt`, `chunk_lookback`, or `flashinfer` itself."""
     latent: Latent | None = None
-    own: OwnCache | None = None
+    own: CustomCache | None = None
     """Set where `kind` is OWN."""
     state: State | None = None
     one_stage_because: str | None = None
     """Why vLLM refuses pipeline stages where the model has such a layer, in words like its own."""
     owns_indexer: bool = False
     """Whether a sparse MLA layer computes the top-k itself (others follow the last that does)."""
-    own_backend: str | None = None
+    custom_backend: str | None = None
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
     brings_value_backend: bool = False
     """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""

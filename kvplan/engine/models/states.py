@@ -54,7 +54,7 @@ def state_layer(
         kind=Kind.STATE,
         role=Role.STATE,
         layer_class=layer_class or CLASSES[state.kind],
-        own_backend=backend or BACKENDS[state.kind],
+        custom_backend=backend or BACKENDS[state.kind],
         reads_skip_list=False,
         state=state,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kvplan.engine import boundary
+from kvplan.engine.cache_dtypes import boundary_layers
 from kvplan.engine.checks import backend_names
 from kvplan.engine.failures import InvalidValue, NotEmulated
 from kvplan.engine.options import connectors
@@ -35,7 +35,7 @@ def backend(launch: Launch) -> Any:
 def flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
     """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
     asked: int | None = _nested(launch, "flash_attn_version")
-    return boundary.FLASH_ATTENTION if boundary.applies(cache_dtype) else asked
+    return boundary_layers.FLASH_ATTENTION if boundary_layers.applies(cache_dtype) else asked
 
 
 def indexer_dtype(launch: Launch) -> str:

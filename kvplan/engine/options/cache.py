@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine import boundary
-from kvplan.engine.dtypes import known
+from kvplan.engine.cache_dtypes import boundary_layers
+from kvplan.engine.cache_dtypes.dtypes import known
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
@@ -32,9 +32,11 @@ def skip_list(
 ) -> tuple[tuple[str, ...], list[Step]]:
     """The skip list, with the layers that the cache dtype itself adds, and the step that says so."""
     named = tuple(given.value(launch, "kv_cache_dtype_skip_layers") or ())
-    if not boundary.applies(cache_dtype):
+    if not boundary_layers.applies(cache_dtype):
         return named, []
-    tokens = boundary.skip_tokens(named, cache_dtype, checkpoint, is_hybrid=geometry.is_hybrid, release=launch.release)
+    tokens = boundary_layers.skip_tokens(
+        named, cache_dtype, checkpoint, is_hybrid=geometry.is_hybrid, release=launch.release
+    )
     added = [token for token in tokens if token not in named]
     if not added:
         return tokens, []

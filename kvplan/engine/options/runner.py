@@ -6,7 +6,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks import executors
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import first_runner
+from kvplan.engine.options import v1_runner
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
@@ -42,18 +42,18 @@ def model_runner(
     """`V1` or `V2`: the environment decides, else the release's default for this model and its draft."""
     release = launch.release
     wish = launch.environment.get("VLLM_USE_V2_MODEL_RUNNER")
-    lacking = first_runner.lacking(launch, geometry, state_mode)
+    lacking = v1_runner.lacking(launch, geometry, state_mode)
     if wish is not None:
         if wish.strip().lower() not in ("1", "true"):
             return "V1"
-        first_runner.check(lacking, release)
+        v1_runner.check(lacking, release)
         return "V2"
     if running.forces_v2(speculation, release):
         return "V2"
     if running.keeps_v1(speculation, release, pipeline):
         return "V1"
     if (launch.get("prefill_context_parallel_size") or 1) > 1 and release.has(parallel.PCP_NEEDS_V2_RUNNER):
-        first_runner.check(lacking, release)
+        v1_runner.check(lacking, release)
         return "V2"
     if lacking:
         return "V1"

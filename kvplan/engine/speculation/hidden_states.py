@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import DraftNotBuilt
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.shapes import Form
-from kvplan.engine.parallel import pipeline_unsupported
+from kvplan.engine.parallelism.split import pipeline_unsupported
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused
 from kvplan.engine.values import Stage, StartupError
@@ -47,8 +47,8 @@ def settle(
         layer_class="CacheOnlyAttentionLayer",
         total_kv_heads=len(_layer_ids(want)),
         head_size=width,
-        own_backend="CACHE_ONLY_ATTN",
-        own=OwnCache(form=Form.HIDDEN_STATES),
+        custom_backend="CACHE_ONLY_ATTN",
+        own=CustomCache(form=Form.HIDDEN_STATES),
     )
     return Speculation(
         method=METHOD,

@@ -30,7 +30,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Rewriting:
     """One architecture's rewriting."""
 
     becomes: str
@@ -61,21 +61,23 @@ class Row:
     until: str | None = None
 
 
-def _types(becomes: str, architecture: str, *types: str, **more: Any) -> Row:
-    return Row(becomes, architecture, types=frozenset({*types, becomes}), **more)
+def _types(becomes: str, architecture: str, *types: str, **more: Any) -> Rewriting:
+    return Rewriting(becomes, architecture, types=frozenset({*types, becomes}), **more)
 
 
-def _named(becomes: str, architecture: str, *architectures: str, **more: Any) -> Row:
-    return Row(becomes, architecture, architectures=frozenset(architectures), **more)
+def _named(becomes: str, architecture: str, *architectures: str, **more: Any) -> Rewriting:
+    return Rewriting(becomes, architecture, architectures=frozenset(architectures), **more)
 
 
 _QWEN35 = ("qwen3_5", "qwen3_5_text")
 _QWEN35_MOE = ("qwen3_5_moe", "qwen3_5_moe_text")
 _SPARSE = ("deepseek_v32", "glm_moe_dsa")
 
-ROWS: tuple[Row, ...] = (
-    Row("", "EagleMistralLarge3ForCausalLM", architectures=frozenset({"MistralLarge3ForCausalLM"}), renames_only=True),
-    Row(
+ROWS: tuple[Rewriting, ...] = (
+    Rewriting(
+        "", "EagleMistralLarge3ForCausalLM", architectures=frozenset({"MistralLarge3ForCausalLM"}), renames_only=True
+    ),
+    Rewriting(
         "inkling_mtp",
         "InklingMTPModel",
         types=frozenset({"inkling_mm_model", "inkling_model"}),
@@ -83,10 +85,10 @@ ROWS: tuple[Row, ...] = (
         since="0.26.0",
     ),
     _types("dots3_note_mtp", "Dots3NoteMTPModel", "dots3_note", default=1, since="0.28.0"),
-    Row("deepseek_mtp", "DeepseekV32MTPModel", types=frozenset(_SPARSE), since="0.29.0"),
+    Rewriting("deepseek_mtp", "DeepseekV32MTPModel", types=frozenset(_SPARSE), since="0.29.0"),
     _types("deepseek_mtp", "DeepSeekMTPModel", "deepseek_v3", *_SPARSE),
-    Row("deepseek_mtp", "DeepSeekV4MTPModel", types=frozenset({"deepseek_v4"}), since="0.20.2"),
-    Row("deepseek_mtp", "", types=frozenset({"deepseek_v41"}), reads_text=True, since="0.30.0"),
+    Rewriting("deepseek_mtp", "DeepSeekV4MTPModel", types=frozenset({"deepseek_v4"}), since="0.20.2"),
+    Rewriting("deepseek_mtp", "", types=frozenset({"deepseek_v41"}), reads_text=True, since="0.30.0"),
     _types("pangu_ultra_moe_mtp", "OpenPanguMTPModel", "pangu_ultra_moe"),
     _types("kimi_k3_mtp", "KimiK3MTPModel", "kimi_k3", reads_text=True, since="0.27.1"),
     _named("mimo_mtp", "MiMoMTPModel", "MiMoForCausalLM"),
@@ -119,10 +121,10 @@ ROWS: tuple[Row, ...] = (
         if_count=True,
         since="0.29.0",
     ),
-    Row(
+    Rewriting(
         "nemotron_h_mtp", "NemotronHMTPModel", types=frozenset({"nemotron_h"}), if_count=True, default=1, since="0.17.1"
     ),
-    Row(
+    Rewriting(
         "nemotron_h_mtp",
         "NemotronHMTPModel",
         types=frozenset({"nemotron_h_puzzle"}),
@@ -148,7 +150,7 @@ ROWS: tuple[Row, ...] = (
         promotes_text=True,
         since="0.28.0",
     ),
-    Row(
+    Rewriting(
         "bailing_hybrid_mtp",
         "BailingMoeV25MTPModel",
         types=frozenset({"bailing_hybrid", "bailing_hybrid_mtp"}),
@@ -157,7 +159,7 @@ ROWS: tuple[Row, ...] = (
     ),
     _types("exaone_moe_mtp", "ExaoneMoeMTP", "exaone_moe"),
     _types("exaone4_5_mtp", "Exaone4_5_MTP", "exaone4_5", "exaone4_5_text", since="0.20.2"),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "Qwen3_5MoeMTP",
         types=frozenset({"qwen3_5_moe"}),
@@ -165,7 +167,7 @@ ROWS: tuple[Row, ...] = (
         since="0.17.1",
         until="0.27.1",
     ),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "Qwen3_5MTP",
         types=frozenset({"qwen3_5"}),
@@ -173,7 +175,7 @@ ROWS: tuple[Row, ...] = (
         since="0.17.1",
         until="0.27.1",
     ),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "Qwen3_5MoeMTP",
         types=frozenset(_QWEN35_MOE),
@@ -182,7 +184,7 @@ ROWS: tuple[Row, ...] = (
         reads_since=history.N_PREDICT_FROM_TEXT_CONFIG,
         since="0.28.0",
     ),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "Qwen3_5MTP",
         types=frozenset(_QWEN35),
@@ -191,14 +193,14 @@ ROWS: tuple[Row, ...] = (
         reads_since=history.N_PREDICT_FROM_TEXT_CONFIG,
         since="0.28.0",
     ),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "Qwen3_5MTP",
         types=frozenset({"intern_s2_preview"}),
         count="mtp_num_hidden_layers",
         since="0.22.1",
     ),
-    Row(
+    Rewriting(
         "qwen3_5_mtp",
         "InternS2MobiusMTP",
         types=frozenset({"interns2_mobius"}),
@@ -206,14 +208,14 @@ ROWS: tuple[Row, ...] = (
         since="0.28.0",
     ),
     _types("longcat_flash_mtp", "LongCatFlashMTPModel", "longcat_flash", default=1),
-    Row(
+    Rewriting(
         "longcat_flash_mtp",
         "LongCatFlashMTPModel",
         types=frozenset({"longcat_flash_ngram"}),
         default=1,
         since="0.26.0",
     ),
-    Row(
+    Rewriting(
         "step3p5_mtp",
         "Step3p5MTP",
         types=frozenset({"step3p5", "step3p7"}),
@@ -222,8 +224,8 @@ ROWS: tuple[Row, ...] = (
         promotes_text=True,
         since="0.23.0",
     ),
-    Row("step3p5_mtp", "Step3p5MTP", types=frozenset({"step3p5", "step3p5_mtp"}), default=1),
-    Row(
+    Rewriting("step3p5_mtp", "Step3p5MTP", types=frozenset({"step3p5", "step3p5_mtp"}), default=1),
+    Rewriting(
         "step5_mtp",
         "Step5MTP",
         types=frozenset({"step5", "step5_vl"}),
@@ -234,7 +236,7 @@ ROWS: tuple[Row, ...] = (
     ),
     _types("hy_v3_mtp", "HYV3MTPModel", "hy_v3", since="0.20.2"),
     _types("hy_v4_mtp", "HYV4MTPModel", "hy_v4", since="0.29.0"),
-    Row(
+    Rewriting(
         "gemma4_mtp",
         "Gemma4MTPModel",
         types=frozenset({"gemma4_assistant"}),
@@ -242,7 +244,7 @@ ROWS: tuple[Row, ...] = (
         default=1,
         since="0.21.0",
     ),
-    Row(
+    Rewriting(
         "gemma4_mtp",
         "Gemma4MTPModel",
         types=frozenset({"gemma4_unified_assistant"}),
@@ -250,7 +252,7 @@ ROWS: tuple[Row, ...] = (
         default=1,
         since="0.23.0",
     ),
-    Row(
+    Rewriting(
         "minimax_m3_mtp",
         "MiniMaxM3MTP",
         types=frozenset({"minimax_m3_vl"}),
@@ -300,7 +302,7 @@ def _of_family(architecture: str, checkpoint: Checkpoint, release: Release) -> M
     return {} if fields is None else fields(Fields(checkpoint.config, checkpoint.file))
 
 
-def _count(checkpoint: Checkpoint, row: Row, release: Release) -> int | None:
+def _count(checkpoint: Checkpoint, row: Rewriting, release: Release) -> int | None:
     """`n_predict`: read from the top-level config, or where the row promotes it the language section."""
     config = checkpoint.text_config if row.promotes_text else checkpoint.config
     value = config.get(row.count)

@@ -7,8 +7,8 @@ asynchronous scheduling part of `VllmConfig.__post_init__` (config/vllm.py).
 from __future__ import annotations
 
 from kvplan.engine.failures import NoRoomForDraft
-from kvplan.engine.graphs import captures_decode_steps
 from kvplan.engine.models.draft_names import DFLASH2
+from kvplan.engine.pool.graphs import captures_decode_steps
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import refused
 from kvplan.engine.stop import stop

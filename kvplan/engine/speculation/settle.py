@@ -21,7 +21,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models import draft_names, drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.parallel import pipeline_unsupported, stage_sizes
+from kvplan.engine.parallelism.split import pipeline_unsupported, stage_sizes
 from kvplan.engine.speculation import auxiliary, hidden_states
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import containers, gpus, typed
 from kvplan.launch.sources.commands import Container, Reader, container_launches
@@ -149,7 +149,7 @@ def _pod(
     container = Container(image=containers.image(node.get("image")), command=command, arguments=words, location=at)
     for found in container_launches(replace(reader, around=around), container):
         if isinstance(found, FoundLaunch) and how != "custom":
-            yield replace(found, entry=Entry.SERVE, location=node.location)
+            yield replace(found, entry=EntryPoint.SERVE, location=node.location)
         else:
             yield found
 

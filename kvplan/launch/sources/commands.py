@@ -13,7 +13,7 @@ from kvplan.launch.command import PYTHON
 from kvplan.launch.environment import split_assignment
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
 from kvplan.launch.options import all_flags
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import images
 from kvplan.launch.sources.shelltext import MAX_COMMANDS, Command, Script, Unparsed
@@ -77,12 +77,12 @@ _TALKERS = frozenset(
 )
 # fmt: on
 """Programs whose words are no command, whatever they hold."""
-_MODULES: Mapping[str, Entry] = {
-    "vllm.entrypoints.openai.api_server": Entry.MODULE,
-    "vllm.entrypoints.api_server": Entry.MODULE,
-    "vllm.entrypoints.launcher": Entry.MODULE,
-    "vllm.entrypoints.cli.main": Entry.SERVE,
-    "vllm": Entry.SERVE,
+_MODULES: Mapping[str, EntryPoint] = {
+    "vllm.entrypoints.openai.api_server": EntryPoint.MODULE,
+    "vllm.entrypoints.api_server": EntryPoint.MODULE,
+    "vllm.entrypoints.launcher": EntryPoint.MODULE,
+    "vllm.entrypoints.cli.main": EntryPoint.SERVE,
+    "vllm": EntryPoint.SERVE,
 }
 _WRAPPERS: Mapping[str, str] = {
     "dynamo.vllm": "dynamo.vllm",
@@ -252,7 +252,7 @@ class Reader:
             following = words[index + 1].text if index + 1 < len(words) else ""
             if program == "vllm" and "=" not in word.text:
                 if following == "serve":
-                    return self._launch(Entry.SERVE, words[index + 2 :], word, words[:index])
+                    return self._launch(EntryPoint.SERVE, words[index + 2 :], word, words[:index])
                 if index == 0 and words[1:2] and words[1].unknown:
                     return Unreadable(
                         word.file, f"what vllm is to do depends on {words[1].unknown[0][1]}", words[1].location
@@ -263,19 +263,19 @@ class Reader:
                 module = following if word.text == "-m" else word.text[2:]
                 rest = words[index + (2 if word.text == "-m" else 1) :]
                 if module in _WRAPPERS:
-                    return self._launch(Entry.SERVE, rest, word, words[:index], _WRAPPERS[module])
+                    return self._launch(EntryPoint.SERVE, rest, word, words[:index], _WRAPPERS[module])
                 entry = _MODULES.get(module)
-                if entry is Entry.MODULE:
+                if entry is EntryPoint.MODULE:
                     return self._launch(entry, rest, word, words[:index])
-                if entry is Entry.SERVE and rest and rest[0].text == "serve":
+                if entry is EntryPoint.SERVE and rest and rest[0].text == "serve":
                     return self._launch(entry, rest[1:], word, words[:index])
             if word.text.endswith("vllm/entrypoints/openai/api_server.py"):
-                return self._launch(Entry.MODULE, words[index + 1 :], word, words[:index])
+                return self._launch(EntryPoint.MODULE, words[index + 1 :], word, words[:index])
         return None
 
     def _launch(
         self,
-        entry: Entry,
+        entry: EntryPoint,
         words: Sequence[Passage],
         at: Passage,
         before: Sequence[Passage],
@@ -405,7 +405,7 @@ def _at_entry_point(reader: Reader, container: Container, image: images.Image) -
             return
         if "dynamo" in image.name or "huggingfaceserver" in image.name:
             return
-        yield FoundLaunch(entry=Entry.SERVE, words=words, location=location, around=around)
+        yield FoundLaunch(entry=EntryPoint.SERVE, words=words, location=location, around=around)
         return
     yield from reader.words(words)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch, Surroundings
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources import containers, typed
 from kvplan.launch.sources.commands import Container, Reader, container_launches
@@ -117,7 +117,7 @@ def _without_runtime(
     named = any(word.text.split("=")[0].replace("_", "-") in ("--model-id", "--model") for word in own)
     head = [] if stored is None or named else [at.replaced("--model"), stored]
     return FoundLaunch(
-        entry=Entry.SERVE if format_name == "vllm" else Entry.MODULE,
+        entry=EntryPoint.SERVE if format_name == "vllm" else EntryPoint.MODULE,
         words=(*head, *own),
         location=model.location,
         around=around,

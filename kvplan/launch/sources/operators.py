@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.sources import containers, gpus, images, typed
 from kvplan.launch.sources.commands import Reader
@@ -47,7 +47,7 @@ def kubeai_model(document: Node, reader: Reader, _beside: Beside) -> Iterator[Fo
         release_reason="vLLM's image is that of KubeAI's own configuration" if read is None else read.reason,
     )
     words = ([] if model is None else [model]) + list(containers.words(spec.get("args"), environment))
-    yield FoundLaunch(entry=Entry.SERVE, words=tuple(words), location=spec.location, around=around)
+    yield FoundLaunch(entry=EntryPoint.SERVE, words=tuple(words), location=spec.location, around=around)
 
 
 def is_kaito_workspace(document: Node) -> bool:
@@ -82,7 +82,7 @@ def kaito_workspace(document: Node, reader: Reader, beside: Beside) -> Iterator[
         count=count,
         release_reason="vLLM's release is that of KAITO's own image",
     )
-    yield FoundLaunch(entry=Entry.SERVE, words=tuple(words), location=preset.location, around=around)
+    yield FoundLaunch(entry=EntryPoint.SERVE, words=tuple(words), location=preset.location, around=around)
 
 
 def _config(text: Passage) -> list[Passage]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch
 from kvplan.launch.options import all_flags
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources.commands import Reader
 from kvplan.launch.sources.typed import Beside
@@ -32,4 +32,4 @@ def launches(document: Node, reader: Reader, _beside: Beside) -> Iterator[Found]
     at = Passage("--config", source.name, ((0, place.line, place.column),))
     path = at.replaced(source.name if source.name.endswith((".yaml", ".yml")) else f"{source.name}.yaml")
     around = replace(reader.around, kind="--config file", files={path.text: source.passage()})
-    yield FoundLaunch(entry=Entry.SERVE, words=(at, path), location=place, around=around)
+    yield FoundLaunch(entry=EntryPoint.SERVE, words=(at, path), location=place, around=around)

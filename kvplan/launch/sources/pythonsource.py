@@ -12,7 +12,7 @@ from functools import cached_property
 
 from kvplan.launch.found import Found, FoundLaunch, Unreadable
 from kvplan.launch.options import lifetime_of
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.sources.commands import MARKER, Reader
 
@@ -168,7 +168,7 @@ def _engine(name: str, call: ast.Call, module: _Module, reader: Reader) -> Found
         return None
     around = replace(reader.around, kind="Python", name=f"{name}(…)")
     return FoundLaunch(
-        entry=Entry.SERVE,
+        entry=EntryPoint.SERVE,
         words=(*words, *options),
         location=module.at(call).location,
         offline=name == "LLM",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch, Unreadable
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Source
 from kvplan.launch.sources import containers, gpus, typed
 from kvplan.launch.sources.commands import Reader
@@ -82,7 +82,7 @@ def _launch(config: Mapping, reader: Reader) -> Iterator[Found]:
         engine if isinstance(engine, Mapping) else None, ("model",)
     )
     if isinstance(source, Scalar):
-        yield FoundLaunch(entry=Entry.SERVE, words=tuple(words), location=config.location, around=around)
+        yield FoundLaunch(entry=EntryPoint.SERVE, words=tuple(words), location=config.location, around=around)
     else:
         place = config.location
         yield Unreadable(place.file, f"Ray Serve LLM {named}: the model's source is not a name", place)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from kvplan.launch.found import Found, FoundLaunch
-from kvplan.launch.parser import Entry
+from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage
 from kvplan.launch.sources import containers, gpus, images, typed
 from kvplan.launch.sources.commands import Reader
@@ -88,7 +88,7 @@ def _launch(document: Mapping, name: str, variant: Mapping, gpu: Hardware | None
         release=None if image is None else image.release,
         release_reason=f"the recipe asks for {floor} or later" if floor else "the recipe names no release",
     )
-    return FoundLaunch(entry=Entry.SERVE, words=tuple(words), location=variant.location, around=around)
+    return FoundLaunch(entry=EntryPoint.SERVE, words=tuple(words), location=variant.location, around=around)
 
 
 def _override(overrides: Mapping | None, gpu: Hardware | None) -> Mapping | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role
 from kvplan.engine.models.latent import chosen_indexer_row_bytes
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
@@ -152,8 +152,8 @@ def window(made: Construction, index: int) -> LayerGeometry:
         total_kv_heads=1,
         head_size=made.text.positive("head_dim"),
         sliding_window=made.text.positive("sliding_window"),
-        own_backend="DEEPSEEK_SPARSE_SWA",
-        own=OwnCache(
+        custom_backend="DEEPSEEK_SPARSE_SWA",
+        own=CustomCache(
             form=Form.WINDOW_LATENT,
             follows_format=True,
             block_size=WINDOW_BLOCK,
@@ -192,7 +192,7 @@ def _rows(made: Construction, index: int, ratio: int) -> LayerGeometry:
         total_kv_heads=1,
         head_size=made.text.positive("head_dim"),
         reads_skip_list=False,
-        own=OwnCache(
+        own=CustomCache(
             form=Form.LATENT,
             follows_format=True,
             is_attention=True,
@@ -223,8 +223,8 @@ def _state(made: Construction, index: int, ratio: int, width: int, place: str) -
         total_kv_heads=1,
         head_size=2 * overlap * width,
         sliding_window=overlap * ratio,
-        own_backend="CompressorBackend",
-        own=OwnCache(
+        custom_backend="CompressorBackend",
+        own=CustomCache(
             form=Form.WINDOW_LATENT,
             storage="float32",
             block_size=block,
@@ -247,8 +247,8 @@ def _indexer(made: Construction, index: int, ratio: int) -> tuple[LayerGeometry,
         layer_class="DeepseekV4IndexerCache",
         total_kv_heads=1,
         head_size=chosen_indexer_row_bytes(made, width),
-        own_backend="DEEPSEEK_V4_INDEXER",
-        own=OwnCache(
+        custom_backend="DEEPSEEK_V4_INDEXER",
+        own=CustomCache(
             form=Form.LATENT,
             storage="uint8",
             tokens_per_state=ratio,

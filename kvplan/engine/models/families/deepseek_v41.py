@@ -12,7 +12,7 @@ from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.families.deepseek_v4 import DSPARK_STAGES, check_dspark
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role, Slots
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role, Slots
 from kvplan.engine.models.latent import chosen_indexer_row_bytes
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
@@ -151,8 +151,8 @@ def window(made: Construction, index: int) -> LayerGeometry:
         total_kv_heads=1,
         head_size=made.text.positive("head_dim"),
         sliding_window=made.text.positive("sliding_window"),
-        own_backend="DEEPSEEK_SPARSE_SWA",
-        own=OwnCache(
+        custom_backend="DEEPSEEK_SPARSE_SWA",
+        own=CustomCache(
             form=Form.WINDOW_LATENT,
             follows_format=True,
             behind_attention=True,
@@ -174,7 +174,7 @@ def _rows(made: Construction, index: int, ratio: int) -> LayerGeometry:
         total_kv_heads=1,
         head_size=made.text.positive("head_dim"),
         reads_skip_list=False,
-        own=OwnCache(
+        own=CustomCache(
             form=Form.LATENT,
             follows_format=True,
             is_attention=True,
@@ -196,8 +196,8 @@ def _state(made: Construction, index: int) -> LayerGeometry:
         total_kv_heads=1,
         head_size=2 * made.text.positive("head_dim"),
         head_size_v=0,
-        own_backend="CompressorBackend",
-        own=OwnCache(form=Form.RING, storage="float32", block_size=STATE_BLOCK, slots=Slots.POWER),
+        custom_backend="CompressorBackend",
+        own=CustomCache(form=Form.RING, storage="float32", block_size=STATE_BLOCK, slots=Slots.POWER),
     )
 
 
@@ -212,8 +212,8 @@ def _indexer(made: Construction, index: int, ratio: int) -> LayerGeometry:
         total_heads=made.numbers.total_heads,
         total_kv_heads=1,
         head_size=chosen_indexer_row_bytes(made, width),
-        own_backend="DEEPSEEK_V41_INDEXER",
-        own=OwnCache(
+        custom_backend="DEEPSEEK_V41_INDEXER",
+        own=CustomCache(
             form=Form.LATENT,
             storage="uint8",
             follows_format=True,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.cache_dtypes.dtypes import storage_dtype
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry
 from kvplan.engine.models.latent import indexer
 from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.refusals import Refused
@@ -82,8 +82,8 @@ def _layers(made: Construction, indices: range, types: Sequence[object]) -> tupl
                 total_kv_heads=1,
                 head_size=width,
                 sliding_window=window if slides else None,
-                own_backend=_SLIDING if slides else _INDEXED,
-                own=OwnCache(
+                custom_backend=_SLIDING if slides else _INDEXED,
+                own=CustomCache(
                     form=Form.WINDOW_LATENT if slides else Form.LATENT,
                     follows_format=True,
                     is_attention=True,

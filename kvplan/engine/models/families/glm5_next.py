@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import latent
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role, Slots, State, StateDtype, StateKind
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role, Slots, State, StateDtype, StateKind
 from kvplan.engine.models.hooks import fp8_on_datacenter_blackwell
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
@@ -95,8 +95,8 @@ def _indexer(made: Construction, index: int, pool: int) -> list[LayerGeometry]:
         layer_class="Glm5NextIndexerCache",
         total_kv_heads=1,
         head_size=latent.indexer_row_bytes(width),
-        own_backend="DEEPSEEK_V32_INDEXER",
-        own=OwnCache(form=Form.LATENT, storage="uint8", tokens_per_state=pool),
+        custom_backend="DEEPSEEK_V32_INDEXER",
+        own=CustomCache(form=Form.LATENT, storage="uint8", tokens_per_state=pool),
     )
     return [keys] if pool == 1 else [keys, _tail(made, index, place, width, pool)]
 
@@ -114,8 +114,8 @@ def _tail(made: Construction, index: int, place: str, width: int, pool: int) -> 
         total_kv_heads=2,
         head_size=width,
         head_size_v=0,
-        own_backend="KPOOL_TAIL",
-        own=OwnCache(
+        custom_backend="KPOOL_TAIL",
+        own=CustomCache(
             form=Form.RING if shared else Form.TAIL_RING,
             storage="bfloat16",
             block_size=pool,

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.cache_dtypes.dtypes import storage_dtype
 from kvplan.engine.models.drafting import NEXTN, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.shapes import Form
@@ -72,7 +72,7 @@ def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
                 head_size_v=size,
                 sliding_window=window if index in local else None,
                 reads_skip_list=False,
-                own=OwnCache(
+                own=CustomCache(
                     form=Form.WINDOW if index in local else Form.FULL,
                     follows_format=True,
                     is_attention=True,
@@ -114,8 +114,8 @@ def _convolution(made: Construction, index: int, kv_heads: int, size: int, kerne
         head_size_v=0,
         sliding_window=kernel,
         replicates_kv_heads=False,
-        own_backend="INKLING_SCONV_SWA",
-        own=OwnCache(
+        custom_backend="INKLING_SCONV_SWA",
+        own=CustomCache(
             form=Form.WINDOW,
             storage="bfloat16",
             follows_format=True,

@@ -36,7 +36,7 @@ def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:
                 total_heads=layer.total_heads,
                 total_kv_heads=layer.total_kv_heads,
                 head_size=layer.head_size,
-                own_backend="MINIMAX_M3_SPARSE",
+                custom_backend="MINIMAX_M3_SPARSE",
                 reads_skip_list=False,
             )
         )
@@ -54,7 +54,7 @@ def minimax_m3_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
         built.append(_indexer(layer, sparse, Role.ATTENTION))
         built.append(
             replace(
-                layer, layer_class="MiniMaxM3SparseAttention", own_backend="MINIMAX_M3_SPARSE", reads_skip_list=False
+                layer, layer_class="MiniMaxM3SparseAttention", custom_backend="MINIMAX_M3_SPARSE", reads_skip_list=False
             )
         )
     return tuple(built)
@@ -70,7 +70,7 @@ def _indexer(layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
         layer_class="MiniMaxM3IndexerCache",
         total_kv_heads=1,
         head_size=sparse.positive("sparse_index_dim"),
-        own_backend="MINIMAX_M3_SPARSE_INDEXER",
+        custom_backend="MINIMAX_M3_SPARSE_INDEXER",
         stores_model_dtype=True,
     )
 

@@ -30,7 +30,7 @@ def openpangu(made: Construction) -> tuple[LayerGeometry, ...]:
                 layer_class="StaticSinkAttention",
                 head_size_v=made.text.positive("v_channels"),
                 sink_tokens=sinks,
-                own_backend="FLASH_ATTN_DIFFKV",
+                custom_backend="FLASH_ATTN_DIFFKV",
             )
             for layer in general.uniform(made, (None,) * made.count, head_size=size)
         )

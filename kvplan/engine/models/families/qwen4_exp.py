@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvplan.engine.dtypes import storage_dtype
+from kvplan.engine.cache_dtypes.dtypes import storage_dtype
 from kvplan.engine.models.drafting import MTP_LAYER, DraftRecipe
 from kvplan.engine.models.families.delta import delta_state
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.formats import CacheFormat, FormatRefused
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role, Slots, State, StateKind
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role, Slots, State, StateKind
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.shapes import Form
@@ -181,8 +181,10 @@ def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
             total_kv_heads=1,
             head_size=raw,
             head_size_v=0,
-            own_backend=_SIDE,
-            own=OwnCache(form=Form.RING, storage="bfloat16", block_size=ratio, slots=Slots.GROUPS, divides_block=True),
+            custom_backend=_SIDE,
+            own=CustomCache(
+                form=Form.RING, storage="bfloat16", block_size=ratio, slots=Slots.GROUPS, divides_block=True
+            ),
         ),
         LayerGeometry(
             name=f"{place}.compressed_key_cache",
@@ -192,8 +194,8 @@ def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
             layer_class="QSACompressedKeyCache",
             total_kv_heads=1,
             head_size=width,
-            own_backend=_SIDE,
-            own=OwnCache(form=Form.LATENT, storage="bfloat16", tokens_per_state=ratio),
+            custom_backend=_SIDE,
+            own=CustomCache(form=Form.LATENT, storage="bfloat16", tokens_per_state=ratio),
         ),
         LayerGeometry(
             name=made.name(index),
@@ -205,7 +207,7 @@ def _indexed(made: Construction, index: int) -> list[LayerGeometry]:
             head_size=made.numbers.head_size,
             head_size_v=made.numbers.head_size,
             reads_skip_list=made.release.has(history.QSA_HONOURS_SKIP_LIST),
-            own=OwnCache(
+            own=CustomCache(
                 form=Form.FULL,
                 follows_format=True,
                 is_attention=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
-from kvplan.engine.models.geometry import Kind, LayerGeometry, OwnCache, Role
+from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, Role
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.shapes import Form
@@ -74,7 +74,7 @@ def _layers(made: Construction, indices: range) -> tuple[LayerGeometry, ...]:
             total_kv_heads=kv_heads,
             head_size=size,
             sliding_window=window if slides else None,
-            own_backend="STEP5_DSA" if selects else "FLASH_ATTN",
+            custom_backend="STEP5_DSA" if selects else "FLASH_ATTN",
         )
         built.append(attention)
         if selects:
@@ -109,8 +109,8 @@ def _summary(attention: LayerGeometry) -> LayerGeometry:
         total_kv_heads=1,
         head_size=SUMMARY_BYTES,
         head_size_v=0,
-        own_backend="STEP5_CSA_SUMMARY",
-        own=OwnCache(form=Form.FULL, storage="uint8", tokens_per_state=REGION_TOKENS),
+        custom_backend="STEP5_CSA_SUMMARY",
+        own=CustomCache(form=Form.FULL, storage="uint8", tokens_per_state=REGION_TOKENS),
     )
 
 
@@ -125,8 +125,8 @@ def _ring(attention: LayerGeometry) -> LayerGeometry:
         total_kv_heads=1,
         head_size=RING_ROW_BYTES,
         head_size_v=0,
-        own_backend="STEP5_CSA_TAIL_RING",
-        own=OwnCache(
+        custom_backend="STEP5_CSA_TAIL_RING",
+        own=CustomCache(
             form=Form.RING,
             storage="bfloat16",
             fills_page_of=attention.name,

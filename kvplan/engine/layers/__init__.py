@@ -1,0 +1,1 @@
+"""Stage 4: the layers as the model's code constructs them."""

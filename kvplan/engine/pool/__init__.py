@@ -1,0 +1,1 @@
+"""Stage 8: the pool of blocks and what fits into it."""

@@ -1,0 +1,1 @@
+"""State layers: their options and tensors."""
