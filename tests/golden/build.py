@@ -54,17 +54,20 @@ def named() -> list[str]:
     folders = {json.loads(line)["config"] for line in CASES.read_text("utf-8").splitlines()}
     for release in releases():
         for record in records(release):
-            folders |= {record["config"], *_others(record["flags"])}
+            folders |= {record["config"], *others(record["flags"])}
     return sorted(folders)
 
 
 def _pack(folders: Iterable[str], places: Sequence[Path]) -> None:
     """Write `configs.zip` with `folders`, each from the first of `places` that has it."""
+    homes: dict[str, Path] = {}
+    for folder in folders:
+        home = next((place / folder for place in places if (place / folder).is_dir()), None)
+        if home is None:
+            raise SystemExit(f"no config of {folder}, which a record or a case names")
+        homes[folder] = home
     with zipfile.ZipFile(CONFIGS, "w", zipfile.ZIP_LZMA) as archive:
-        for folder in folders:
-            home = next((place / folder for place in places if (place / folder).is_dir()), None)
-            if home is None:
-                raise SystemExit(f"no config of {folder}, which a record or a case names")
+        for folder, home in homes.items():
             for file in FILES:
                 if (home / file).exists():
                     info = zipfile.ZipInfo(f"{folder}/{file}", _EPOCH)
@@ -72,7 +75,7 @@ def _pack(folders: Iterable[str], places: Sequence[Path]) -> None:
                     archive.writestr(info, (home / file).read_bytes())
 
 
-def _others(flags: Sequence[str]) -> Iterator[str]:
+def others(flags: Sequence[str]) -> Iterator[str]:
     """Folders that a record's flags name: `{configs}/NAME`, and a draft model by its path."""
     for flag in flags:
         yield from _PLACED.findall(flag)

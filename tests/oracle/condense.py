@@ -63,10 +63,12 @@ _PAGES = ("unpadded_page_size_bytes", "real_page_size_bytes")
 _WARNING = re.compile(r"kv|cache|attention|block|quant|mamba|skip|padding", re.IGNORECASE)
 """What warnings are about that are kept."""
 _MISSING = re.compile(
-    r"No module named|<Stub |trust_remote_code|preprocessor_config\.json|Can't load [\w ]*processor|couldn't connect",
+    r"No module named|<Stub |does not appear to have a file named|Can't load [\w ]*processor|couldn't connect",
     re.IGNORECASE,
 )
-"""What an exception speaks of where a package, the model's own code or a file beside config.json is missing here."""
+"""What an exception speaks of where a package, the model's own code or a file beside config.json is missing here.
+
+That code needs `--trust-remote-code` is an answer of vLLM."""
 _OWN = "tests/oracle/inside/"
 _REDIRECT = f"{_OWN}stubs/devices.py"
 """Where torch is called through; what fails there is raised by torch for the frame of vLLM above."""
@@ -80,7 +82,7 @@ def own_failure(answer: Answer) -> str | None:
     error = answer.get("exception")
     if error is None:
         return None
-    told = f"{error['stage']}: {error['type']}: {error['first_line']}"
+    told = f"{error['stage']}: {error['type']}: {_line(error)}"
     place = error["raised_in"] or ""
     in_own = _OWN in place and _REDIRECT not in place and error["stage"] != "args"
     return told if in_own or error["stage"] in PRETENDING or _MISSING.search(error["message"]) else None
@@ -205,7 +207,8 @@ def _planned(planned: Mapping[str, Any]) -> Record:
         {"num_blocks": made["num_blocks"], "groups": [_group(group) for group in made["groups"]]}
         for made in planned["per_worker"]
     ]
-    told: Record = {"num_blocks": planned["num_gpu_blocks"]}
+    # older releases write it into the settings only after this
+    told: Record = {"num_blocks": planned["num_gpu_blocks"] or ranks[0]["num_blocks"]}
     told |= {"groups": ranks[0]["groups"]} if len(ranks) == 1 else {"groups": None, "ranks": ranks}
     names = (
         ("tokens", "logged_kv_cache_tokens"),

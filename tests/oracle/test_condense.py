@@ -54,7 +54,8 @@ def error(**more: str) -> dict[str, Any]:
         (error(stage="init_distributed"), "init_distributed: ValueError: no"),
         (error(message="No module named 'mooncake'"), "load_model: ValueError: No module named 'mooncake'"),
         (error(message="got <Stub torch.ops._C.f> here"), "load_model: ValueError: got <Stub torch.ops._C.f> here"),
-        (error(message="first\npass trust_remote_code=True"), "load_model: ValueError: first"),
+        (error(message="m does not appear to have a file named x.py"), "load_model: ValueError: m does not appear to"),
+        (error(message="pass the argument `trust_remote_code=True`"), None),
         (error(raised_in="/here/tests/oracle/inside/options.py:3 in configured"), "load_model: ValueError: no"),
         (error(raised_in="/here/tests/oracle/inside/stubs/devices.py:3 in __torch_function__"), None),
         (error(stage="args", raised_in="/here/tests/oracle/inside/options.py:3 in _refuse"), None),
@@ -63,7 +64,8 @@ def error(**more: str) -> dict[str, Any]:
     ],
 )
 def test_failures_of_the_oracles_own(answer: dict[str, Any], told: str | None) -> None:
-    assert own_failure(answer) == told
+    found = own_failure(answer)
+    assert found == told if told is None or found is None else found.startswith(told)
 
 
 @pytest.mark.parametrize(
