@@ -40,8 +40,6 @@ _OTHERWISE: dict[str, Recipes] = {
         Recipe(windows=Windows.LAYER_TYPES, span=Span(since="0.22.1")),
     ),
     "jais2": named(windows=Windows.INTERLEAVED),
-    "molmo": named(),
-    "molmo2": named(),
     "models.beam": by_layer_types(clears_window=True),
     "bailing_moe": named("model.layers.{i}.attention.attn"),
     "bloom": named("transformer.h.{i}.self_attention.attn"),
@@ -71,6 +69,9 @@ _OTHERWISE: dict[str, Recipes] = {
     "funasr": named("model.decoder.layers.{i}.self_attn.attn"),
     "gemma3:Gemma3Model": by_layer_types(".layers.{i}.self_attn.attn"),
     "sarvam:SarvamMoEForCausalLM": named("model.layers.{i}.attention.attn"),
+    # Multimodal classes that build their decoder themselves.
+    "molmo": named(),
+    "molmo2": named(),
 }
 """Decoders under other names, or with windows from elsewhere."""
 
