@@ -1,14 +1,18 @@
-"""Prints, after the tests, how far kvplan agrees with vLLM's own answers, release by release."""
+"""What all tests share: no deadlines, and after them how far kvplan agrees with vLLM's own answers."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+import hypothesis
 import pytest
 from hypothesis import settings
 
 settings.register_profile("kvplan", deadline=None)
 settings.load_profile("kvplan")
+
+hypothesis.settings.register_profile("kvplan", deadline=None)  # a busy machine is no fault of the code
+hypothesis.settings.load_profile("kvplan")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
