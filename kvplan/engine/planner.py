@@ -201,15 +201,6 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
 
 def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
     """The model, unless vLLM refuses it; what it refuses of the options comes before a model that cannot be built."""
-    try:
-        return _model(checkpoint, launch)
-    except StartupStops as stopped:
-        if stopped.error.stage is not Stage.OPTIONS:
-            check_options(checkpoint, launch)
-        raise
-
-
-def _model(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
     pooler = launch.get("pooler_config")
     try:
         return build_model(
@@ -224,14 +215,20 @@ def _model(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             datacenter_blackwell=launch.hardware.capability[0] == 10,
         )
     except Refused as refused:
-        raise stop(
-            Stage(refused.stage),
-            _refusal(refused),
-            refused.message,
-            exception=refused.exception,
-        ) from None
+        raise _model_refused(refused, checkpoint, launch) from None
     except Unplaceable as unplaceable:
+        check_options(checkpoint, launch)
         raise stop(Stage.LAYERS, NotEmulated(why=unplaceable.why), str(unplaceable), exception="NotEmulated") from None
+
+
+def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch) -> StartupStops:
+    exception, message = refused.exception, refused.message
+    if refused.stage != Stage.OPTIONS:
+        check_options(checkpoint, launch)
+        shares.check_before_layers(checkpoint, launch, refused.towers)
+        if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
+            exception, message = refused.in_stages
+    return stop(Stage(refused.stage), _refusal(refused), message, exception=exception)
 
 
 def _refusal(refused: Refused) -> Failure:

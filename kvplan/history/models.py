@@ -188,6 +188,12 @@ PARTS_ARE_VERIFIED = Behaviour(
     until="0.30.0",
     where="config/vllm.py",
 )
+UNNAMED_PART_IS_NONE = Behaviour(
+    "UNNAMED_PART_IS_NONE",
+    "a language model's section that names no architecture fails where its names are gone through",
+    until="0.19.1",
+    where="model_executor/model_loader/utils.py",
+)
 MIMO_V2_DROPS_CHUNK_SIZE = Behaviour(
     "MIMO_V2_DROPS_CHUNK_SIZE",
     "the attention_chunk_size in MiMo-V2's config, which its class does not use, no longer counts as attention within "

@@ -271,6 +271,18 @@ ADAPTIVE_VERIFICATION_OF_DSPARK_ONLY = Behaviour(
     until="0.29.0",
     where="config/speculative.py",
 )
+ADAPTIVE_VERIFICATION_HINDERED_BY_RUNNER = Behaviour(
+    "ADAPTIVE_VERIFICATION_HINDERED_BY_RUNNER",
+    "what adaptive verification cannot be combined with is told as what the V2 runner lacks",
+    until="0.28.0",
+    where="config/vllm.py",
+)
+ADAPTIVE_VERIFICATION_NEEDS_FULL_GRAPHS = Behaviour(
+    "ADAPTIVE_VERIFICATION_NEEDS_FULL_GRAPHS",
+    "adaptive verification is refused without full CUDA graphs, not only without any",
+    since="0.30.0",
+    where="config/vllm.py",
+)
 HIDDEN_STATES_HAVE_SPEC = Behaviour(
     "HIDDEN_STATES_HAVE_SPEC",
     "the cache of extract_hidden_states has a spec of its own, which follows the block size that hybrid models are "

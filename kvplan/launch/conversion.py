@@ -12,6 +12,7 @@ from typing import Any
 
 from kvplan.history import options as history
 from kvplan.launch.options import Kind, Option, fields_of
+from kvplan.launch.values import PARSER_REFUSES
 from kvplan.releases import Release
 
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT])")
@@ -28,11 +29,11 @@ class RefusedError(Exception):
     `complete` messages stand alone; the others follow `argument NAME: `.
     """
 
-    def __init__(self, message: str, exception: str = "SystemExit", *, complete: bool = False) -> None:
+    def __init__(self, message: str, exception: str = PARSER_REFUSES, *, complete: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.exception = exception
-        self.complete = complete or exception != "SystemExit"
+        self.complete = complete or exception != PARSER_REFUSES
 
 
 class _ExplainedError(ValueError):
@@ -93,18 +94,71 @@ def _config_object(text: str, option: Option, release: Release) -> Any:
         expanded = _expand_numbers(text) if release.has(history.JSON_NUMBERS_MAY_BE_HUMAN) else text
         value = json.loads(expanded)
     except RecursionError:
-        raise RefusedError("Invalid JSON: recursion limit exceeded") from None
+        raise _of_class(option, "  Invalid JSON: recursion limit exceeded") from None
     except OverflowError as error:
         raise RefusedError(str(error), "OverflowError") from None
     except ValueError as error:
-        raise RefusedError(f"Invalid JSON: {error}") from None
+        raise _of_class(option, f"  Invalid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise RefusedError("Input should be an object")
+        raise _of_class(option, "  Input should be an object")
     known = fields_of(option.name, release)
     unknown = [] if known is None else [field for field in value if field not in known]
-    if unknown:
-        raise RefusedError(f"Unexpected keyword argument: {', '.join(unknown)}")
+    objections = [f"{field}\n  Unexpected keyword argument" for field in unknown]
+    for field, judge in _JUDGED.get(option.name, {}).items():
+        objection = judge(value[field]) if field in value and field not in unknown else None
+        if objection is not None:
+            objections.append(f"{field}\n  {objection}")
+    if objections:
+        raise _of_class(option, *objections)
     return value
+
+
+def _of_class(option: Option, *objections: str) -> RefusedError:
+    """Pydantic's text for the class of a whole config."""
+    words = option.name.split("_")
+    name = _CLASSES.get(option.name, "".join(word.capitalize() for word in words))
+    listed = "\n".join(objections)
+    return RefusedError(f"{len(objections)} validation error{'s' if len(objections) > 1 else ''} for {name}\n{listed}")
+
+
+def switch(value: object) -> bool | None:
+    """A switch within JSON, in one of the forms that pydantic reads; None for anything else."""
+    text = str(value).strip().lower()
+    return True if text in _ON else False if text in _OFF else None
+
+
+def _no_switch(value: object) -> str | None:
+    return "Input should be a valid boolean" if switch(value) is None else None
+
+
+def _no_switch_or_null(value: object) -> str | None:
+    return None if value is None else _no_switch(value)
+
+
+def _no_flash_version(value: object) -> str | None:
+    return None if value in (None, 2, 3, 4) else "Input should be 2, 3 or 4"
+
+
+_ON = frozenset({"true", "t", "yes", "y", "on", "1", "1.0"})
+_OFF = frozenset({"false", "f", "no", "n", "off", "0", "0.0"})
+_CLASSES = {
+    "kv_transfer_config": "KVTransferConfig",
+    "kv_events_config": "KVEventsConfig",
+    "ec_transfer_config": "ECTransferConfig",
+    "ec_manager_config": "EncoderCacheManagerConfig",
+    "eplb_config": "EPLBConfig",
+    "ir_op_priority": "IrOpPriorityConfig",
+    "quantization_config": "QuantizationConfigArgs",
+}
+"""Classes whose names do not follow from that of the option."""
+_JUDGED: Mapping[str, Mapping[str, Callable[[object], str | None]]] = {
+    "attention_config": {
+        "use_trtllm_attention": _no_switch_or_null,
+        "use_non_causal": _no_switch,
+        "flash_attn_version": _no_flash_version,
+    },
+}
+"""Fields of configs that the engine reads, and what pydantic says of a value of the wrong type."""
 
 
 def _lora_module(text: str, option: Option) -> str:

@@ -25,7 +25,7 @@ from kvplan.launch.conversion import RefusedError, convert, human_int
 from kvplan.launch.options import Kind, Option, OptionTable, lifetime_of, table_of
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token
-from kvplan.launch.values import Refusal, Remark, Setting
+from kvplan.launch.values import PARSER_REFUSES, Refusal, Remark, Setting
 from kvplan.releases import Release
 
 
@@ -93,7 +93,7 @@ class _Reading:
     refusals: list[Refusal] = field(default_factory=list)
     remarks: list[Remark] = field(default_factory=list)
 
-    def refuse(self, message: str, token: Token | None, option: str | None, exception: str = "SystemExit") -> None:
+    def refuse(self, message: str, token: Token | None, option: str | None, exception: str = PARSER_REFUSES) -> None:
         location = None if token is None else token.location
         self.refusals.append(Refusal(option, message, exception, location))
 

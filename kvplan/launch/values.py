@@ -41,13 +41,19 @@ class Setting:
     location: Location | None = None
 
 
+PARSER_REFUSES = "ArgError"
+"""The type of a refusal by vLLM's argument parser itself, which raises no class of its own to the outside: it prints
+its usage and what it refuses, and ends the process with status 2."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """vLLM's command-line parser would stop here: what it says, and on which option."""
 
     option: str | None
     message: str
-    exception: str = "SystemExit"
+    exception: str = PARSER_REFUSES
+    """Type of the exception that ends the start."""
     location: Location | None = None
 
 

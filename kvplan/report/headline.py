@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engine.values import Plan, StartupError
+from kvplan.launch.values import PARSER_REFUSES
 from kvplan.report.values import Report
 from kvplan.rules.values import Severity
 from kvplan.words import counted, listed
@@ -22,6 +23,8 @@ def outcome(report: Report) -> str:
 def stop(error: StartupError, message: str) -> str:
     """Who stops the start, and with which words: `vLLM stops with RuntimeError: …`."""
     who = "not emulated" if is_out_of_reach(error) else f"vLLM stops with {error.type}"
+    if error.type == PARSER_REFUSES:
+        who = "vLLM's argument parser refuses"
     return f"{who}: {message}" if message else who
 
 

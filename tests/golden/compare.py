@@ -6,6 +6,7 @@ prints with two decimals.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,10 @@ LAYER_FIELDS = (
     "page_bytes",
     "backend",
 )
+GIST = 50
+"""Characters of a message that must agree."""
+_HEADING = re.compile(r"\d+ validation errors? for \w+")
+"""All that the oldest records kept of pydantic's message: what was wrong stands in the lines below."""
 SETTING_FIELDS = (
     ("dtype", "model_dtype"),
     ("max_num_batched_tokens", "max_num_batched_tokens"),
@@ -77,10 +82,13 @@ def _draft(launch: Launch, target: Checkpoint) -> Checkpoint | None:
     return None if named is None else load(str(Path(target.reference).parent / Path(named).name), offline=True)
 
 
-def differences(record: Record, planned: Plan) -> list[str]:
-    """Every disagreement between the record and the JSON report on the plan, as one line each."""
+def differences(record: Record, planned: Plan, *, words: bool = True) -> list[str]:
+    """Every disagreement between the record and the JSON report on the plan, as one line each.
+
+    Without `words` a refusal may be told in others, as long as it comes at the same stage.
+    """
     report = to_dict(make(planned, ()))
-    found = _outcome(record["outcome"], report["startup"])
+    found = _outcome(record["outcome"], report["startup"], words=words)
     found += _layers(record, report)
     if record["outcome"]["ok"]:
         found += _capacity(record, report["capacity"] or {}) + _groups(record, report)
@@ -95,13 +103,30 @@ def layers_that_agree(record: Record, found: list[str]) -> tuple[int, int]:
     return max(0, total - len(wrong)), total
 
 
-def _outcome(want: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
+def _outcome(want: Mapping[str, Any], got: Mapping[str, Any], *, words: bool) -> list[str]:
     if want["ok"] != (got["outcome"] == "ok"):
         theirs = "ok" if want["ok"] else f"{want['stage']}: {want['type']}: {want['first_line']}"
         return [f"outcome: vLLM {theirs}, kvplan {got['outcome']} {got.get('error')}"]
-    if not want["ok"] and got["stage"] not in SAME_STAGE[want["stage"]]:
+    if want["ok"]:
+        return []
+    if got["stage"] not in SAME_STAGE[want["stage"]]:
         return [f"stage: vLLM {want['stage']}, kvplan {got['stage']}"]
-    return []
+    return _refusal(want, got["error"]) if words else []
+
+
+def _refusal(want: Mapping[str, Any], got: Mapping[str, Any]) -> list[str]:
+    """The exception's class, and that vLLM's message contains how kvplan's begins."""
+    if got["type"] != want["type"]:
+        return [f"exception: vLLM {want['type']}: {want['first_line']}, kvplan {got['type']}: {got['message']}"]
+    told = _folded(want["first_line"])
+    if _HEADING.fullmatch(told) or _folded(got["message"])[:GIST] in told:
+        return []
+    return [f"message: vLLM {want['first_line']!r}, kvplan {got['message']!r}"]
+
+
+def _folded(message: str) -> str:
+    """A message without the line breaks in it, and the bars that records put in their place."""
+    return " ".join(message.replace("|", " ").split())
 
 
 def _layers(record: Record, report: Mapping[str, Any]) -> list[str]:

@@ -129,8 +129,12 @@ def test_dotted_numbers_with_suffixes_came_with_0_20() -> None:
         ("m --config a.yaml --config b.yaml", "0.33.0", "More than one config file specified!"),
         ("m --config options.txt", "0.33.0", "Config file must be of a yaml/yml type. txt supplied"),
         ("--served-model-name x", "0.33.0", "`model` should be provided as the first positional argument"),
-        ("m --attention-config.backed FLASH_ATTN", "0.33.0", "Unexpected keyword argument: backed"),
-        ("m --attention-config 3", "0.33.0", "argument --attention-config/-ac: Input should be an object"),
+        ("m --attention-config.backed FLASH_ATTN", "0.33.0", "AttentionConfig\nbacked\n  Unexpected keyword argument"),
+        (
+            "m --attention-config 3",
+            "0.33.0",
+            "-ac: 1 validation error for AttentionConfig\n  Input should be an object",
+        ),
         ("m --lora-modules nonsense", "0.33.0", "Invalid JSON format for --lora-modules: nonsense"),
     ],
 )

@@ -295,7 +295,7 @@ def refused_plan() -> Plan:
         capacity=None,
         error=StartupError(
             Stage.OPTIONS,
-            "SystemExit",
+            "ArgError",
             "argument --kv-cache-dtype: invalid choice: 'fp9'",
             RefusedOption(option="--kv-cache-dtype"),
         ),

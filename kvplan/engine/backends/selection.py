@@ -132,7 +132,8 @@ def select(query: BackendQuery, release: Release) -> BackendDecision:
     if valid:
         return BackendDecision(valid[0], tuple(rejected), tuple(valid), precluded_by_block_size=tuple(precluded))
     listed = ", ".join(f"{name}: [{', '.join(objections)}]" for name, objections in rejected)
-    message = f"No valid attention backend found for cuda. Reasons: {{{listed}}}."
+    asked = f"head_size={query.head_size}, dtype=torch.{query.dtype}, kv_cache_dtype={query.kv_cache_dtype}, …"
+    message = f"No valid attention backend found for cuda with AttentionSelectorConfig({asked}). Reasons: {{{listed}}}."
     return BackendDecision(None, tuple(rejected), error=message, error_type="ValueError")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import CheckpointQuantisationRefused
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import cache, packed
 from kvplan.releases import Release
@@ -149,7 +149,7 @@ def _check_algorithm(holder: Mapping[str, Any], is_nested: bool, release: Releas
 
 def _refusal(message: str, algorithm: object, release: Release) -> StartupStops:
     since = next((row.older_form_since or row.since for row in _ALGORITHMS if row.name == str(algorithm).upper()), None)
-    return stop(
+    return config_refuses(
         Stage.OPTIONS,
         CheckpointQuantisationRefused(
             method="ModelOpt", served_since=None if since is None or release.within(since, None) else since

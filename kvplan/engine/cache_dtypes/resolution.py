@@ -13,7 +13,7 @@ from kvplan.engine.cache_dtypes import modelopt
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import CacheDtypeMismatch, DtypeNotForMla
 from kvplan.engine.models import families
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.history import cache, packed
 from kvplan.releases import Release
@@ -78,12 +78,11 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
         and current in ("float16", "bfloat16")
         and current != config.model_dtype
     ):
-        raise stop(
+        raise config_refuses(
             Stage.CACHE_DTYPE,
             CacheDtypeMismatch(cache_dtype=current, model_dtype=config.model_dtype),
             f'kv_cache_dtype="{current}" is incompatible with dtype="{config.model_dtype}". '
             f"Please set `--kv-cache-dtype` to `auto` or `{config.model_dtype}`.",
-            exception="ValidationError",
         )
     return ResolvedCacheDtype(current, tuple(steps), hooked is not None and hooked.draft_keeps_auto)
 
@@ -92,7 +91,7 @@ def _check_nvfp4(cache_dtype: str, release: Release) -> None:
     """MLA models have no plain NVFP4 cache; 0.20 finds that out only when it looks for a backend."""
     plain = cache_dtype.startswith("nvfp4") and not cache_dtype.endswith("_ds_mla")
     if plain and release.has(packed.NVFP4_REFUSED_WITH_MLA):
-        raise stop(
+        raise config_refuses(
             Stage.CACHE_DTYPE,
             DtypeNotForMla(cache_dtype=cache_dtype),
             "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends.",

@@ -28,7 +28,7 @@ _NEEDS: Mapping[str, tuple[frozenset[str], str, str]] = {
     ),
     "chunk_lookback": (
         frozenset({"TRITON_ATTN"}),
-        "{backend}: the implementation got an unexpected keyword argument 'chunk_lookback'",
+        "got an unexpected keyword argument 'chunk_lookback'",
         "TypeError",
     ),
     "flashinfer": (frozenset({"FLASHINFER"}), "Flint requires FlashInfer attention", "AssertionError"),

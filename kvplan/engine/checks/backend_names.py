@@ -6,6 +6,7 @@ from kvplan.engine.failures import InvalidValue
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
+from kvplan.launch.values import PARSER_REFUSES
 from kvplan.releases import Release
 
 OPTION = "--attention-backend"
@@ -71,8 +72,11 @@ def known(release: Release) -> tuple[str, ...]:
     return tuple(name for name, since, until in _NAMES if release.within(since, until))
 
 
-def check(asked: object, release: Release) -> None:
-    """Raises StartupStops for a name that the release does not have; any case is fine."""
+def check(asked: object, release: Release, *, nested: bool = False) -> None:
+    """Raises StartupStops for a name that the release does not have; any case is fine.
+
+    A name `nested` in --attention-config is refused while the command line is parsed.
+    """
     auto = release.has(checks.AUTO_IS_A_BACKEND_NAME)
     if not isinstance(asked, str) or (auto and asked.strip().lower() == "auto"):
         return
@@ -80,8 +84,13 @@ def check(asked: object, release: Release) -> None:
     accepted = known(release)
     if name in accepted:
         return
+    message = f"Unknown attention backend: '{name}'. Valid options are: {', '.join(accepted)}"
+    if nested:
+        where = "argument --attention-config/-ac: 1 validation error for AttentionConfig"
+        message = f"{where}\nbackend\n  Value error, {message}"
     raise stop(
         Stage.OPTIONS,
         InvalidValue(option=OPTION, value=name, accepted=accepted),
-        f"Unknown attention backend: '{name}'. Valid options are: {', '.join(accepted)}",
+        message,
+        exception=PARSER_REFUSES if nested else "ValueError",
     )

@@ -6,11 +6,12 @@ Sources: the `Field(gt=…, ge=…, le=…)` of `config/cache.py`, `config/paral
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
 from kvplan.engine.failures import InvalidValue, TooFewGpus
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, of_field, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import Launch
@@ -30,14 +31,15 @@ class Bound:
 
     def objection(self, value: float) -> str | None:
         """Pydantic's sentence about `value`, None where it is within bounds."""
-        if self.above is not None and not value > self.above:
-            return f"Input should be greater than {self.above:g}"
-        if self.least is not None and not value >= self.least:
-            return f"Input should be greater than or equal to {self.least:g}"
-        if self.most is not None and not value <= self.most:
-            return f"Input should be less than or equal to {self.most:g}"
-        if self.below is not None and not value < self.below:
-            return f"Input should be less than {self.below:g}"
+        for kind, bound, holds in (
+            ("greater than", self.above, operator.gt),
+            ("greater than or equal to", self.least, operator.ge),
+            ("less than or equal to", self.most, operator.le),
+            ("less than", self.below, operator.lt),
+        ):
+            if bound is not None and not holds(value, bound):
+                name = kind.replace(" or equal to", " equal").replace(" ", "_")
+                return f"Input should be {kind} {bound:g} [type={name}, input_value={value}]"
         return None
 
 
@@ -97,22 +99,20 @@ def _hold(bound: Bound, value: Any) -> None:
     if objection is None:
         return
     option = "--" + bound.name.replace("_", "-")
-    raise stop(
+    raise config_refuses(
         Stage.OPTIONS,
         InvalidValue(option=option, value=value),
-        f"{bound.name}: {objection} (input_value={value})",
-        exception="ValidationError",
+        of_field(bound.name, objection),
     )
 
 
 def check_length(launch: Launch, max_model_len: int) -> None:
     """Newer releases want a positive length; older ones fail on the batch size that they derive from it."""
     if max_model_len < 1 and launch.release.has(checks.SIZES_BOUNDED_BY_FIELD):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--max-model-len", value=max_model_len),
             f"max_model_len must be a positive integer, got int: {max_model_len}. Example: max_model_len=2048",
-            exception="ValidationError",
         )
 
 
@@ -138,11 +138,10 @@ def _division(stage: Stage, message: str, option: str, value: int) -> StartupSto
 def check_data_parallel(launch: Launch) -> None:
     """Before the sizes had bounds, a data-parallel size of 0 failed on the rank that it leaves no room for."""
     if launch.get("data_parallel_size") == 0:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--data-parallel-size", value=0),
             "data_parallel_rank (0) must be in the range [0, 0)",
-            exception="ValidationError",
         )
 
 
@@ -155,11 +154,10 @@ def check_gpu_count(launch: Launch, world_size: int) -> None:
     elsewhere = launch.get("distributed_executor_backend") is not None or (launch.get("nnodes") or 1) > 1
     if count is None or elsewhere or world_size == 1 or world_size <= count:
         return
-    raise stop(
+    raise config_refuses(
         Stage.PARALLEL,
         TooFewGpus(ranks=world_size, gpus=count),
         f"World size ({world_size}) is larger than the number of available GPUs ({count}) in this node. If this is "
         "intentional and you are using:\n- ray, set '--distributed-executor-backend ray'.\n- multiprocessing, set "
         "'--nnodes' appropriately.",
-        exception="ValidationError",
     )

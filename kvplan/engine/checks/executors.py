@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engine.failures import InvalidValue
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import Launch
@@ -31,6 +31,8 @@ def refusal(executor: str, release: Release) -> StartupStops:
             "Currently, async scheduling only supports `mp`, `uni`, or `external_launcher` distributed executor "
             f"backend, but you chose `{executor}`."
         )
-    return stop(
-        Stage.OPTIONS, InvalidValue(option="--async-scheduling", value=True), message, exception="ValidationError"
+    return config_refuses(
+        Stage.OPTIONS,
+        InvalidValue(option="--async-scheduling", value=True),
+        message,
     )

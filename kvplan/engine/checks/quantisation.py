@@ -19,7 +19,7 @@ from kvplan.engine.failures import (
     QuantisationOrder,
     QuantisationUnknown,
 )
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import Hardware, Launch
@@ -48,30 +48,27 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
     if method is None:
         return None
     if lookup(method, release) is None:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationUnknown(method=method, asked=asked, accepted=known(release)),
             f"Unknown quantization method: {method}. Must be one of {list(known(release))}.",
-            exception="ValidationError",
         )
     if deprecated(method, release) and not launch.get("allow_deprecated_quantization"):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationDeprecated(method=method),
             "('The quantization method %s is deprecated and will be removed in future versions of vLLM. To bypass, "
             f"set `--allow-deprecated-quantization`.', '{method}')",
-            exception="ValidationError",
         )
     return method
 
 
 def _mismatch(declared: str | None, asked: str) -> Exception:
-    return stop(
+    return config_refuses(
         Stage.OPTIONS,
         QuantisationMismatch(declared=declared, asked=asked),
         f"Quantization method specified in the model config ({declared}) does not match the quantization method "
         f"specified in the `quantization` argument ({asked}).",
-        exception="ValidationError",
     )
 
 
@@ -90,29 +87,26 @@ def check_support(
             exception="TypeError",
         )
     if checkpoint.quantization is None and method.files and not _has_file(checkpoint, method.files):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationFileMissing(method=method.name, files=method.files),
             f"Cannot find the config file for {method.name}",
-            exception="ValidationError",
         )
     _check_order(checkpoint, method.name, release)
     capability = hardware.capability[0] * 10 + hardware.capability[1]
     if capability < method.capability:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationCapability(method=method.name, needed=method.capability),
             f"The quantization method {method.name} is not supported for the current GPU. Minimum capability: "
             f"{method.capability}. Current capability: {capability}.",
-            exception="ValidationError",
         )
     if model_dtype not in method.dtypes:
         listed = ", ".join(f"torch.{dtype}" for dtype in method.dtypes)
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationDtype(method=method.name, dtype=model_dtype, accepted=method.dtypes),
             f"torch.{model_dtype} is not supported for quantization method {method.name}. Supported dtypes: [{listed}]",
-            exception="ValidationError",
         )
 
 
@@ -123,12 +117,11 @@ def _check_order(checkpoint: Checkpoint, method: str, release: Release) -> None:
         return
     ordered = section.get("desc_act") and section.get("group_size") != -1
     if ordered and release.has(checks.ACTIVATION_ORDER_REMOVED):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             QuantisationOrder(),
             "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static "
             "activation ordering or desc_act=False.",
-            exception="ValidationError",
         )
 
 

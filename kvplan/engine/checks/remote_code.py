@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import RemoteCodeNeeded
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.launch.values import Launch
 
@@ -97,9 +97,8 @@ def check(checkpoint: Checkpoint, launch: Launch) -> None:
             "recognize this architecture. This could be because of an issue with the checkpoint, or because your "
             "version of Transformers is out of date."
         )
-    raise stop(
+    raise config_refuses(
         Stage.OPTIONS,
         RemoteCodeNeeded(model_type=checkpoint.model_type, class_path=str(code) if code else None),
         text,
-        exception="ValidationError",
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import ConfigNotRead
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.releases import Release
 
@@ -45,9 +45,8 @@ def check(checkpoint: Checkpoint, release: Release) -> None:
     own = _READ_BY_VLLM.get(checkpoint.model_type)
     if not sets or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(*own)):
         return
-    raise stop(
+    raise config_refuses(
         Stage.OPTIONS,
         ConfigNotRead(field="rope_parameters", since=None if own is None else own[0]),
         "rope_parameters should have a 'rope_type' key",
-        exception="ValidationError",
     )

@@ -6,6 +6,8 @@ Sources: `divide` (distributed/utils.py), the linear layers of `model_executor/l
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import NoParallelPlan, PartNotDivisible
@@ -21,24 +23,29 @@ VOCABULARY_MULTIPLE = 64
 
 def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig) -> None:
     """Raises StartupStops at the first part of the model that the ranks cannot share evenly."""
-    tensor = config.tensor_parallel
-    _check_plans(checkpoint, geometry, config)
-    if tensor == 1:
+    _check_plans(geometry, config)
+    if config.tensor_parallel == 1:
         return
-    for tower in geometry.towers:
-        _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
-    _check_vocabulary(checkpoint, tensor)
+    check_before_layers(checkpoint, launch, geometry.towers)
     _check_feed_forward(checkpoint, geometry, config)
 
 
-def _check_plans(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig) -> None:
+def check_before_layers(checkpoint: Checkpoint, launch: Launch, towers: Iterable[Tower]) -> None:
+    """The same for what a model builds before its decoder layers: towers and the embedding of the vocabulary."""
+    tensor = launch.get("tensor_parallel_size") or 1
+    for tower in towers:
+        _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
+    _check_vocabulary(checkpoint, tensor)
+
+
+def _check_plans(geometry: ModelGeometry, config: EngineConfig) -> None:
     """The pipeline is made before layers are split."""
     for kind, size in (("pipeline", config.pipeline_parallel), ("tensor", config.tensor_parallel)):
         if size > 1 and kind in geometry.lacks_plans:
             raise stop(
                 Stage.LAYERS,
                 NoParallelPlan(),
-                f"the Transformers class of {checkpoint.model_type} does not support {kind} parallel.",
+                f"does not support {kind} parallel.",
             )
 
 
@@ -49,10 +56,10 @@ def _check_tower(tower: Tower, tensor: int, *, whole: bool) -> None:
     if splits and tower.yields:
         return
     if splits:
-        raise _stop("attention heads", tower.heads or 0, tensor, tower)
+        raise _stop("attention heads", tower.heads or 0, tensor, tower, tower.asserts)
     for name, size in tower.sizes:
         if size % tensor:
-            raise _stop(name, size, tensor, tower)
+            raise _stop(name, size, tensor, tower, "" if tower.merged else None)
 
 
 def _check_vocabulary(checkpoint: Checkpoint, tensor: int) -> None:

@@ -60,7 +60,7 @@ def scheme_of(checkpoint: Checkpoint, config: EngineConfig) -> Scheme | None:
         return Online("MXFP8", 32) if method == "mxfp8" else None
     if method == "fp8" and section.get("quant_method") == "fp8":
         block = _block(section.get("weight_block_size"))
-        return None if block is None else BlockScales("fp8", block, _listed(section), config, refined=True)
+        return None if block is None else BlockScales("fp8", block, _listed(section), config, own=True)
     if method in ("awq", "awq_marlin", "auto_awq"):
         return _awq(section, method, config)
     if method in ("gptq", "gptq_marlin", "auto_gptq", "moe_wna16"):
@@ -119,7 +119,7 @@ def _compressed_tensors(section: Mapping[str, Any], config: EngineConfig) -> Sch
     ignored, strategy = _listed(section), weights.get("strategy")
     if weights.get("type") == "float" and strategy == "block":
         block = _block(weights.get("block_structure"))
-        return None if block is None else BlockScales("fp8", block, ignored, config, refined=False)
+        return None if block is None else BlockScales("fp8", block, ignored, config, own=False)
     bits, size = weights.get("num_bits"), weights.get("group_size")
     packed = weights.get("type") == "int" and not group.get("input_activations")
     if not packed or bits not in (4, 8) or not isinstance(bits, int) or strategy not in ("group", "channel"):
@@ -131,13 +131,17 @@ def _compressed_tensors(section: Mapping[str, Any], config: EngineConfig) -> Sch
 
 @dataclass(frozen=True, slots=True)
 class BlockScales:
-    """One scale for each block of rows and columns; `refined` where experts may be re-cut into smaller blocks."""
+    """One scale for each block of rows and columns.
+
+    `own` says that it is vLLM's own `fp8`, which re-cuts experts into smaller blocks and lets the parts of a merged
+    layer end within a block (`_maybe_allow_fp8_block_shape_mismatch`).
+    """
 
     label: str
     block: tuple[int, int]
     ignored: tuple[str, ...]
     config: EngineConfig
-    refined: bool
+    own: bool
 
     def linear(self, part: Linear) -> Objection | None:
         """A split layer owns whole blocks; the last part of a merged one that is not split may end within one."""
@@ -153,7 +157,7 @@ class BlockScales:
                 block_k,
             )
         merged = len(part.columns) > 1
-        if part.takes_rows or not (split or merged):
+        if part.takes_rows or not (split or merged) or (self.own and merged):
             return None
         for size in part.columns if split else part.columns[:-1]:
             if size % block_n:
@@ -172,7 +176,7 @@ class BlockScales:
         if _is_ignored(part.name, self.ignored):
             return None
         fits = gcd(block_n, block_k, size, part.hidden) >= _SMALLEST_REFINED_BLOCK
-        if fits and self.refined and self.config.release.has(checks.FP8_MOE_BLOCKS_ARE_REFINED):
+        if fits and self.own and self.config.release.has(checks.FP8_MOE_BLOCKS_ARE_REFINED):
             return None
         if size % block_n:
             return Objection(

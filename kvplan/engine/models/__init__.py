@@ -85,10 +85,14 @@ def build(
         indexer_dtype=indexer_dtype,
         datacenter_blackwell=datacenter_blackwell,
     )
-    innermost, inner = _innermost(made, family)
-    needed.check(innermost)
+    try:
+        innermost, inner = _innermost(made, family)
+        needed.check(innermost)
+        layers = _layers(innermost, inner)
+    except Refused as refused:
+        refused.towers = tuple(tower for tower in towers(made, family.towers) if not tower.late)
+        raise
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)
-    layers = _layers(innermost, inner)
     layers_mm_prefix = mm_prefix
     if nested and innermost is not made and release.has(history.MM_PREFIX_LOST_IN_WRAPPED_MODEL):
         layers_mm_prefix = arch_config.uses_mm_prefix(text, text, release)
@@ -187,6 +191,9 @@ def _innermost(made: Construction, family: Family) -> tuple[Construction, Family
     return innermost, family
 
 
+_UNNAMED = "No model architectures are specified"
+
+
 def _inner_names(made: Construction) -> tuple[str, ...]:
     """Architecture names of the wrapped language model."""
     if made.recipe.architecture is not None:
@@ -200,12 +207,14 @@ def _inner_names(made: Construction) -> tuple[str, ...]:
         return (filled,)
     causal = _causal(made)
     if causal is None and made.entry.module in NAMED_BY_TEXT:
+        none = made.release.has(history.UNNAMED_PART_IS_NONE)
         raise Refused(
             made.architecture,
-            "No model architectures are specified",
-            "ValueError",
+            "'NoneType' object is not iterable" if none else _UNNAMED,
+            "TypeError" if none else "ValueError",
             "layers",
             "architectures of the language model's own section",
+            in_stages=("ValidationError", _UNNAMED) if made.release.has(history.PARTS_ARE_VERIFIED) else None,
         )
     return (causal,) if causal is not None else ()
 

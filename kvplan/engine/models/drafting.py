@@ -65,7 +65,7 @@ class DraftModel:
             found = self.recipe.default_count
         if found is None:
             name = self.recipe.count[0]
-            raise Refused(self.made.architecture, f"the config has no attribute '{name}'", "AttributeError", "layers")
+            raise Refused(self.made.architecture, f"object has no attribute '{name}'", "AttributeError", "layers")
         return found
 
     @property

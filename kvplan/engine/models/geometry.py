@@ -261,8 +261,14 @@ class Tower:
     """Attention heads; None where attention is not split."""
     sizes: tuple[tuple[str, int], ...] = ()
     """Widths (elements) that are split, with the names of their fields."""
+    asserts: str | None = None
+    """What its attention asserts itself where the heads do not divide; None: what vLLM's `divide` says."""
+    merged: bool = False
+    """Whether the widths belong to merged layers, which assert without a text."""
     yields: bool = False
     """Whether it stays whole on every rank where the heads do not divide."""
+    late: bool = False
+    """Whether it is built after the decoder."""
     whole_on_request: bool = False
     """Whether `--mm-encoder-tp-mode data` keeps it whole on every rank."""
     down_projection: str | None = None

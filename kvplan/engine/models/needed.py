@@ -40,7 +40,7 @@ def check(made: Construction) -> None:
     module, text, release = made.entry.module, made.text, made.release
     for name, span in FIELDS.get(module, ()):
         if span.covers(release.acts_as) and name not in text.values:
-            raise _refused(made, "AttributeError", f"the config has no attribute {name!r}", name)
+            raise _refused(made, "AttributeError", f"object has no attribute {name!r}", name)
     original = text.get(ORIGINAL)
     for name, span in DERIVED_BY_TRANSFORMERS.get(module, ()):
         silent = isinstance(original, Mapping) and name in original and original[name] is None

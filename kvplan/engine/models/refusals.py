@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kvplan.engine.models.geometry import Tower
+
 
 class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kvplan
     """vLLM's own start-up refuses the model at this release while it resolves or builds the model class."""
@@ -13,6 +18,7 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         exception: str = "ValidationError",
         stage: str = "options",
         check: str | None = None,
+        in_stages: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.architecture = architecture
@@ -23,6 +29,10 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         """`options` where the engine config is made, `layers` where the model is built."""
         self.check = check
         """What an assertion without a text compares."""
+        self.in_stages = in_stages
+        """Exception and message where the model is cut into pipeline stages, if they differ."""
+        self.towers: tuple[Tower, ...] = ()
+        """What was built before the layers that are refused."""
 
 
 class Unplaceable(Exception):  # noqa: N818 - a limit of kvplan that the planner reports as a finding

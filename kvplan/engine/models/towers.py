@@ -33,8 +33,14 @@ class TowerRow:
     """Field with the attention heads; None where attention stays whole."""
     sizes: tuple[str, ...] = ()
     """Fields with widths that are split; `a*b` for a product."""
+    asserts: str | None = None
+    """What the attention itself asserts of the heads (mostly without a text); None where vLLM's `divide` does."""
+    merged: bool = False
+    """Whether the widths belong to merged layers, which assert without a text."""
     yields: bool = False
     """Whether the tower stays whole on every rank where its heads do not divide."""
+    late: bool = False
+    """Whether the class builds it after the language model."""
     down_projection: str | None = None
     """Name of the first layer's second MLP weight, where the class hands the tower the checkpoint's quantisation."""
     whole_on_request: bool = False
@@ -44,19 +50,25 @@ class TowerRow:
 
 
 USUAL = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",)),)
+ASSERTING = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), asserts=""),)
+_PIXTRAL = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), merged=True),)
 QWEN = (TowerRow("vision_config", "num_heads", ("intermediate_size",)),)
-_GLM = (TowerRow("vision_config", "num_heads", ("out_hidden_size", "intermediate_size")),)
+_QWEN_MERGED = (TowerRow("vision_config", "num_heads", ("intermediate_size",), merged=True),)
+_GLM = (TowerRow("vision_config", "num_heads", ("out_hidden_size", "intermediate_size"), merged=True),)
 _INTERN = (TowerRow("vision_config", None, ("intermediate_size",)),)
-PERCEPTION = (TowerRow("vision_config", "heads", ("width*mlp_ratio",)),)
+PERCEPTION = (
+    TowerRow("vision_config", "heads", ("width*mlp_ratio",), asserts="embed_dim must be divisible by num_heads"),
+)
 _MINICPM_V4_6 = (
     TowerRow(
         "vision_config",
         "num_attention_heads",
         ("intermediate_size",),
+        asserts="",
         down_projection="vpm.encoder.layers.0.mlp.fc2",
     ),
 )
-_WHISPER = (TowerRow("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",)),)
+_WHISPER = (TowerRow("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",), asserts=""),)
 MOON = (
     TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), span=Span(until="0.25.1")),
     TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), yields=True, span=Span(since="0.26.0")),
@@ -89,12 +101,9 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
             "colqwen3",
             "colqwen3_5",
             "cosmos3",
-            "exaone4_5",
             "interns1_pro",
             "interns2_mobius",
             "interns2_preview",
-            "opencua",
-            "qwen2_5_vl",
             "qwen3_5",
             "qwen3_vl",
             "qwen3_vl_moe",
@@ -103,7 +112,6 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
     ),
     **dict.fromkeys(
         (
-            "aria",
             "aya_vision",
             "bee",
             "blip2",
@@ -113,46 +121,48 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
             "colultravbert",
             "gemma3_mm",
             "granite4_vision",
-            "idefics3",
-            "keye",
-            "keye_vl1_5",
-            "lightonocr",
             "llava",
             "llava_next",
             "llava_next_video",
             "llava_onevision",
             "llava_onevision2",
-            "mistral3",
             "paddleocr_vl",
             "paligemma",
             "phi4siglip",
-            "pixtral",
             "rvl",
             "siglip",
-            "smolvlm",
         ),
         USUAL,
     ),
-    **dict.fromkeys(("eagle2_5_vl", "kimi_vl", "minicpmv4_7", "step3_vl", "dots_ocr"), whole_on_request(USUAL)),
+    **dict.fromkeys(("aria", "idefics3", "keye", "keye_vl1_5", "smolvlm"), ASSERTING),
+    **dict.fromkeys(("lightonocr", "mistral3", "pixtral"), _PIXTRAL),
+    **dict.fromkeys(("eagle2_5_vl", "kimi_vl"), whole_on_request(USUAL)),
+    **dict.fromkeys(("minicpmv4_7", "step3_vl"), whole_on_request(ASSERTING)),
+    **dict.fromkeys(("exaone4_5", "opencua", "qwen2_5_vl"), whole_on_request(_QWEN_MERGED)),
     **dict.fromkeys(("moss_transcribe_diarize", "ultravox", "voxtral"), _WHISPER),
     **dict.fromkeys(
         ("jina_vl", "qwen2_vl"), whole_on_request((TowerRow("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),))
     ),
-    **dict.fromkeys(("granite_speech", "granite_speech_plus"), (TowerRow("encoder_config", None, ("output_dim",)),)),
+    **dict.fromkeys(
+        ("granite_speech", "granite_speech_plus"), (TowerRow("encoder_config", None, ("output_dim",), late=True),)
+    ),
     **dict.fromkeys(
         ("qwen3_asr", "qwen3_asr_forced_aligner", "qwen3_asr_realtime"),
         (*_qwen3_audio("thinker_config.audio_config"), *_qwen3_audio("audio_config")),
     ),
     "colpali": (*USUAL, TowerRow("vlm_config.vision_config", "num_attention_heads", ("intermediate_size",))),
     "ernie45_vl": (TowerRow("vision_config", "num_heads", ("hidden_size*mlp_ratio",)),),
-    "hyperclovax_vision_v2": QWEN,
+    "dots_ocr": whole_on_request(_PIXTRAL),
+    "hyperclovax_vision_v2": _QWEN_MERGED,
     "kimi_k25": whole_on_request(MOON),
     "minicpmv4_6": whole_on_request(_MINICPM_V4_6),
     "openpangu_vl": (TowerRow("vision_config", "num_heads"),),
-    "qwen2_5_omni_thinker": (TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",)),),
+    "qwen2_5_omni_thinker": (
+        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",), merged=True),
+    ),
     "qwen3_omni_moe_thinker": (
-        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",)),
         *_qwen3_audio("thinker_config.audio_config"),
+        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",)),
     ),
 }
 """By module, below vLLM's model folder, where no family speaks of its towers."""
@@ -177,7 +187,10 @@ def _tower(row: TowerRow, made: Construction) -> Tower | None:
         place=row.place,
         heads=None if row.heads is None else section.optional(row.heads),
         sizes=tuple((name, size) for name in row.sizes if (size := _product(section, name)) is not None),
+        asserts=row.asserts,
+        merged=row.merged,
         yields=row.yields,
+        late=row.late,
         whole_on_request=row.whole_on_request,
         down_projection=row.down_projection,
         width=None if row.down_projection is None else section.optional("hidden_size"),

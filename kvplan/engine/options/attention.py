@@ -12,7 +12,7 @@ from kvplan.engine.cache_dtypes import boundary_layers
 from kvplan.engine.checks import backend_names
 from kvplan.engine.failures import InvalidValue, NotEmulated
 from kvplan.engine.options import connectors
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
 from kvplan.launch.values import Launch
@@ -67,7 +67,11 @@ def check_host_rows(launch: Launch, *, indexes: bool) -> None:
         message = "HiSparse is only supported for DSA models with index_topk."
     if message is not None:
         facts = InvalidValue(option="--attention-config", value="hisparse_config")
-        raise stop(Stage.OPTIONS, facts, message, exception="ValidationError")
+        raise config_refuses(
+            Stage.OPTIONS,
+            facts,
+            message,
+        )
     raise stop(
         Stage.LAYERS,
         NotEmulated(why="HiSparse keeps part of the cache in host memory"),

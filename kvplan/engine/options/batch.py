@@ -10,7 +10,7 @@ from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, parallel
 from kvplan.launch.values import Hardware, Launch
@@ -49,18 +49,16 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
         seqs = min(seqs, tokens)
     bounds.check_batch_sizes(tokens, seqs)
     if tokens < max_model_len and not (chunked and geometry.attention != "encoder_decoder"):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) is smaller than max_model_len ({max_model_len}).",
-            exception="ValidationError",
         )
     if tokens < seqs:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
-            exception="ValidationError",
         )
     _check_threshold(launch, geometry, max_model_len)
     hook = families.hook_of(geometry.architecture, release) if seqs >= MANY_SEQUENCES else None
@@ -88,11 +86,10 @@ def _check_threshold(launch: Launch, geometry: ModelGeometry, max_model_len: int
     if geometry.attention == "encoder_decoder" or not launch.release.has(capacity.LONG_PREFILL_FITS_MODEL):
         return
     if threshold > max_model_len:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--long-prefill-token-threshold", value=threshold),
             f"long_prefill_token_threshold ({threshold}) cannot be greater than the max_model_len ({max_model_len}).",
-            exception="ValidationError",
         )
 
 

@@ -8,7 +8,7 @@ from kvplan.engine.cache_dtypes.dtypes import known
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.launch.values import Launch
 
@@ -18,11 +18,10 @@ def requested_dtype(launch: Launch) -> str:
     value = str(given.value(launch, "kv_cache_dtype"))
     accepted = known(launch.release)
     if value not in accepted:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--kv-cache-dtype", value=value, accepted=accepted),
             f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
-            exception="ValidationError",
         )
     return value
 

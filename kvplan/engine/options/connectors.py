@@ -13,7 +13,7 @@ from typing import Any
 
 from kvplan.engine.failures import ConnectorRefused
 from kvplan.engine.options import given
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import connectors as history
 from kvplan.launch.values import Launch
@@ -198,7 +198,11 @@ def known(release: Release) -> tuple[str, ...]:
 
 
 def _refused(message: str, known: tuple[str, ...] = ()) -> StartupStops:
-    return stop(Stage.OPTIONS, ConnectorRefused(known=known), message, exception="ValidationError")
+    return config_refuses(
+        Stage.OPTIONS,
+        ConnectorRefused(known=known),
+        message,
+    )
 
 
 def _read(config: Mapping[str, Any]) -> Transfer:

@@ -10,7 +10,7 @@ from kvplan.engine.failures import ContextTooLong
 from kvplan.engine.models.by_name import LENGTH_INCLUDES_SCALING
 from kvplan.engine.options import given
 from kvplan.engine.speculation.values import Speculation
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity
 from kvplan.history import speculation as speculative
@@ -60,13 +60,12 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
             "",
             "0",
         ):
-            raise stop(
+            raise config_refuses(
                 Stage.OPTIONS,
                 ContextTooLong(asked=int(asked), derived=int(derived)),
                 f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
                 f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
                 "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-                exception="ValidationError",
             )
     return int(asked), f"--max-model-len {asked}"
 

@@ -10,7 +10,7 @@ from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.models.by_name import CHUNK_SIZE_IGNORED
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, models, state
 from kvplan.launch.values import Launch
@@ -51,10 +51,9 @@ def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint, *, drafts_fr
     if asked is None:
         return connectors.excludes_hybrid_manager(launch) or cause is not None
     if asked is False and cause is not None:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             HybridManagerRefused(cause=cause),
             "Hybrid KV cache manager was explicitly enabled but is not supported in this configuration.",
-            exception="ValidationError",
         )
     return bool(asked)

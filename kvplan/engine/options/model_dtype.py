@@ -7,7 +7,7 @@ from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.by_name import NO_FLOAT16
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.launch.values import Launch
 
@@ -21,11 +21,10 @@ def resolve(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry) -> 
     if asked != "auto":
         asked = _DTYPE_ALIASES.get(asked, asked)
         if asked == "float16" and no_half:
-            raise stop(
+            raise config_refuses(
                 Stage.OPTIONS,
                 InvalidValue(option="--dtype", value=asked, accepted=("bfloat16", "float32")),
                 f"The model type {checkpoint.model_type!r} does not support float16.",
-                exception="ValidationError",
             )
         return asked
     bf16 = launch.hardware.capability >= (8, 0)

@@ -9,7 +9,7 @@ from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import v1_runner
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, parallel, state
 from kvplan.launch.values import Launch
@@ -88,11 +88,10 @@ def async_scheduling(
         hindrance = "prefix caching for Mamba models"
     if asked is not None:
         if asked and hindrance is not None:
-            raise stop(
+            raise config_refuses(
                 Stage.OPTIONS,
                 InvalidValue(option="--async-scheduling", value=True, accepted=("False",)),
                 f"Async scheduling is not supported with {hindrance}.",
-                exception="ValidationError",
             )
         return bool(asked)
     return supported and geometry.runner_type == "generate" and hindrance is None

@@ -13,7 +13,7 @@ from typing import Any
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, state
 from kvplan.launch.values import Launch
@@ -50,11 +50,10 @@ def check(lacking: tuple[str, ...], release: Release) -> None:
     """Raises StartupStops where the V2 runner has to work and lacks something."""
     if lacking:
         name = "Model Runner V2" if release.has(capacity.V2_RUNNER_FOR_MODELS) else "VLLM_USE_V2_MODEL_RUNNER"
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(),
             f"{name} does not yet support: {', '.join(lacking)}",
-            exception="ValidationError",
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kvplan.engine.failures import ContextParallelRefused, SlidingWindowDivided
 from kvplan.engine.options import connectors, given
 from kvplan.engine.specs.base import LayerSpec, SlidingWindowSpec
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import backends as backend_history
 from kvplan.history import connectors as connector_history
@@ -67,25 +67,26 @@ def check_connector(launch: Launch, asked: Sizes, *, use_mla: bool) -> None:
             f"decode_context_parallel_size={asked.decode} must be 1 or equal to the NIXL transfer parallel "
             f"size={ranks}.",
             DECODE,
-            "ValidationError",
         )
     if asked.decode > 1 and not use_mla:
-        raise _refused(
-            "PD with decode_context_parallel_size > 1 is only supported for MLA models.", DECODE, "ValidationError"
-        )
+        raise _refused("PD with decode_context_parallel_size > 1 is only supported for MLA models.", DECODE)
 
 
 def _size(launch: Launch, name: str) -> int:
+    """A size; newer releases have refused one below 1 before (`checks.bounds`)."""
     value = given.value(launch, name)
     size = 1 if value is None else int(value)
     if size < 1:
         flag = "--" + name.replace("_", "-")
+        if flag == DECODE and size == 0:
+            raise _refused("integer modulo by zero", flag, "ZeroDivisionError")
         raise _refused(f"{flag} must be at least 1, got {size}", flag)
     return size
 
 
-def _refused(message: str, option: str, exception: str = "ValueError", max_dcp: int | None = None) -> StartupStops:
-    return stop(Stage.OPTIONS, ContextParallelRefused(option=option, max_dcp=max_dcp), message, exception=exception)
+def _refused(message: str, option: str, raised: str = "ValueError", max_dcp: int | None = None) -> StartupStops:
+    facts = ContextParallelRefused(option=option, max_dcp=max_dcp)
+    return config_refuses(Stage.OPTIONS, facts, message, raised=raised)
 
 
 def shards(decode: int, prefill: int, release: Release) -> int:
@@ -101,7 +102,6 @@ def check_heads(decode: int, tensor: int, heads: int, kv_heads: int, release: Re
     if decode == 1 or not kv_heads:
         return
     texts = release.has(history.DCP_REFUSALS_HAVE_TEXTS)
-    exception = "ValueError" if texts else "AssertionError"
     largest, queries = tensor // kv_heads, heads // kv_heads
     if tensor <= kv_heads:
         text = (
@@ -111,7 +111,7 @@ def check_heads(decode: int, tensor: int, heads: int, kv_heads: int, release: Re
             else f"tensor parallel size {tensor} must be greater than total num kv heads {kv_heads} when enable "
             "decode context parallel for GQA/MQA"
         )
-        raise _refused(text, DECODE, exception, max_dcp=1)
+        raise _refused(text, DECODE, max_dcp=1)
     if decode > largest:
         text = (
             f"`--decode-context-parallel-size` ({decode}) exceeds the maximum supported value ({largest}) for "
@@ -120,7 +120,7 @@ def check_heads(decode: int, tensor: int, heads: int, kv_heads: int, release: Re
             else "decode context parallel size must less than or equal to (tensor parallel size "
             f"{tensor} // total num kv heads {kv_heads}) = {largest}, but got {decode}"
         )
-        raise _refused(text, DECODE, exception, max_dcp=largest)
+        raise _refused(text, DECODE, max_dcp=largest)
     if queries % decode:
         text = (
             f"The model's number of query heads per KV head ({queries}) must be divisible by "
@@ -129,7 +129,7 @@ def check_heads(decode: int, tensor: int, heads: int, kv_heads: int, release: Re
             else f"Total number of q per kv attn heads ({queries}) must be divisible by dcp world size when enable "
             f"decode context parallel for GQA ({decode})."
         )
-        raise _refused(text, DECODE, exception)
+        raise _refused(text, DECODE)
 
 
 def check_layer(backend: str, cache_dtype: str, decode: int, layer: str, release: Release) -> None:

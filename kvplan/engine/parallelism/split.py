@@ -19,7 +19,7 @@ from kvplan.engine.failures import (
 )
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
 from kvplan.engine.parallelism import context as context_parallel
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage, Step
 
 
@@ -61,19 +61,17 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     if config.shards_hidden_states and tensor > 1:
         _check_hidden_states(geometry, stages)
     if geometry.total_heads % tensor:
-        raise stop(
+        raise config_refuses(
             Stage.PARALLEL,
             HeadsNotDivisible(heads=geometry.total_heads, tensor_parallel=tensor),
             f"Total number of attention heads ({geometry.total_heads}) must be divisible by tensor parallel "
             f"size ({tensor}).",
-            exception="ValidationError",
         )
     if config.expert_parallel and not geometry.is_moe:
-        raise stop(
+        raise config_refuses(
             Stage.PARALLEL,
             NoExperts(architecture=geometry.architecture),
             "Number of experts in the model must be greater than 0 when expert parallelism is enabled.",
-            exception="ValidationError",
         )
     if stages > 1 and not geometry.supports_pipeline:
         raise pipeline_unsupported()
@@ -81,7 +79,11 @@ def split(geometry: ModelGeometry, config: EngineConfig) -> Split:
     if stages > 1 and reason is not None:
         raise stop(Stage.PARALLEL, PipelineUnsupported(), reason, exception="NotImplementedError")
     if stages > 1 and geometry.pipelines_unnamed_part:
-        raise stop(Stage.LAYERS, PartUnnamed(), "No model architectures are specified", exception="ValidationError")
+        raise config_refuses(
+            Stage.LAYERS,
+            PartUnnamed(),
+            "No model architectures are specified",
+        )
     if not geometry.use_mla:
         heads, kv_heads = geometry.total_heads, geometry.total_kv_heads
         context_parallel.check_heads(config.decode_context_parallel, tensor, heads, kv_heads, config.release)
@@ -120,7 +122,11 @@ def _check_hidden_states(geometry: ModelGeometry, stages: int) -> None:
         message = "--enable-hc-sp requires PP=1"
     else:
         return
-    raise stop(Stage.PARALLEL, InvalidValue(option="--enable-hc-sp"), message, exception="ValidationError")
+    raise config_refuses(
+        Stage.PARALLEL,
+        InvalidValue(option="--enable-hc-sp"),
+        message,
+    )
 
 
 def check_kv_heads(layer: LayerGeometry, tensor: int) -> None:

@@ -34,7 +34,7 @@ def custom_spec(layer: BuiltLayer, block: BlockSize, release: Release) -> LayerS
         raise stop(
             Stage.SPECS,
             BlockSizeRefused(block_size=block.block_size, multiple=own.block_size, layer=layer.geometry.name),
-            f"the block size ({block.block_size}) must be a multiple of the ring's {own.block_size} slots",
+            f"QSA ring capacity {own.block_size} must divide the attention block size {block.block_size}",
             exception="AssertionError",
         )
     return _FORMS[own.form](layer, own, block.block_size if own.block_size is None else own.block_size, release)

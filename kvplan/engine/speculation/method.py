@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import draft_names
+from kvplan.engine.models.refusals import Refused
+from kvplan.engine.models.resolve import resolve
 from kvplan.engine.speculation.rewriting import MTP_TYPES
 from kvplan.engine.speculation.values import NO_LAYERS
 from kvplan.engine.speculation.wanted import Wanted, names_a_class, refused
@@ -83,4 +85,8 @@ def detected(method: str | None, draft: Checkpoint, model: str, target: Checkpoi
         return "mtp"
     if method == "draft_model":
         return method
-    raise refused(f"Unsupported speculative method: '{method}'", "method", method)
+    try:
+        resolve(draft.architectures, release, runner="draft")
+    except Refused as unknown:
+        raise refused(unknown.message, "model", draft.reference) from None
+    raise refused(f"Unsupported speculative method: '{method}'", "method", method, raised="NotImplementedError")

@@ -11,7 +11,7 @@ from kvplan.engine.models.draft_names import DFLASH2
 from kvplan.engine.pool.graphs import captures_decode_steps
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import refused
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
@@ -78,13 +78,24 @@ def check_adaptive(speculation: Speculation | None, launch: Launch, pipeline: in
         raise refused(
             "Adaptive verification only supported with DSpark", "enable_adaptive_verification", True, ("false",)
         )
-    for hindered, why in (
-        (bool(launch.get("enable_lora")), "is not currently compatible with LoRA"),
-        (not captures_decode_steps(launch), "requires full CUDA graphs"),
-        (pipeline > 1, "is not currently compatible with pipeline parallelism"),
+    for hindered, what in (
+        (bool(launch.get("enable_lora")), "LoRA"),
+        (not captures_decode_steps(launch), _NO_GRAPHS),
+        (pipeline > 1, "pipeline parallelism"),
     ):
         if hindered:
-            raise refused(f"Adaptive verification {why}", "enable_adaptive_verification", True, ("false",))
+            raise refused(_hindrance(what, release), "enable_adaptive_verification", True, ("false",))
+
+
+_NO_GRAPHS = "enforce_eager/cudagraph_mode=none"
+
+
+def _hindrance(what: str, release: Release) -> str:
+    if release.has(history.ADAPTIVE_VERIFICATION_HINDERED_BY_RUNNER):
+        return f"Model Runner V2 does not yet support: adaptive verification with {what}"
+    if what == _NO_GRAPHS and release.has(history.ADAPTIVE_VERIFICATION_NEEDS_FULL_GRAPHS):
+        return "Adaptive verification requires full CUDA graphs."
+    return f"Adaptive verification is not currently compatible with {what}"
 
 
 def check_batch(speculation: Speculation | None, release: Release, batched: int, seqs: int) -> None:
@@ -92,24 +103,29 @@ def check_batch(speculation: Speculation | None, release: Release, batched: int,
     if speculation is None:
         return
     if release.has(history.BATCH_EXCEEDS_LOOKAHEAD):
-        slots, what = speculation.lookahead, "num_lookahead_tokens"
-        room = batched - slots
+        slots = speculation.lookahead
+        text = _TOO_FEW.format(batched=batched, name="num_lookahead_tokens", slots=slots)
     elif release.has(history.DRAFT_SLOTS_OF_ONE_REQUEST):
-        slots, what = _slots(speculation, one_request=True), "scheduled_token_delta"
-        room = batched - slots
+        slots = _slots(speculation, one_request=True)
+        text = _TOO_FEW.format(batched=batched, name="scheduled_token_delta", slots=slots)
     elif release.has(history.DRAFT_SLOTS_PER_SEQUENCE):
-        slots, what = _slots(speculation, one_request=False) * seqs, "draft slots"
-        room = batched - slots
+        slots = _slots(speculation, one_request=False) * seqs
+        text = _NOTHING_LEFT.format(left=batched - slots)
     else:
         return
-    if room > 0:
+    if batched > slots:
         return
-    raise stop(
-        Stage.OPTIONS,
-        NoRoomForDraft(batched_tokens=batched, slots=slots),
-        f"max_num_batched_tokens ({batched}) leaves no room for the speculative decoding settings ({what}: {slots}). "
-        "Increase max_num_batched_tokens, or decrease num_speculative_tokens or max_num_seqs.",
-    )
+    raise config_refuses(Stage.OPTIONS, NoRoomForDraft(batched_tokens=batched, slots=slots), text)
+
+
+_TOO_FEW = (
+    "VllmConfig does not have enough slots to schedule a token and support the speculative decoding settings. Got "
+    "max_num_batched_tokens={batched} and {name}={slots}."
+)
+_NOTHING_LEFT = (
+    "max_num_scheduled_tokens is set to {left} based on the speculative decoding settings, which does not allow any "
+    "tokens to be scheduled. Increase max_num_batched_tokens or decrease num_speculative_tokens or max_num_seqs."
+)
 
 
 def _slots(speculation: Speculation, *, one_request: bool) -> int:

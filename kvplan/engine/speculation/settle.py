@@ -27,7 +27,7 @@ from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused, wanted
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
 from kvplan.history import speculation as history
@@ -345,7 +345,7 @@ def _tensor_parallel(want: Wanted, target: int) -> int:
 
 def _check_heads(heads: int, tensor_parallel: int) -> None:
     if heads and heads % tensor_parallel:
-        raise stop(
+        raise config_refuses(
             Stage.PARALLEL,
             HeadsNotDivisible(heads=heads, tensor_parallel=tensor_parallel),
             f"Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel}).",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvplan.engine.failures import SpeculativeConfigRefused
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses, of_field, stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
@@ -75,47 +75,47 @@ KEYS: Mapping[str, tuple[str | None, str | None]] = {
 
 METHODS: Mapping[str, tuple[str | None, str | None]] = {
     "ngram": (None, None),
-    "ngram_gpu": ("0.18.1", None),
-    "suffix": (None, None),
-    "custom_class": ("0.22.1", None),
     "medusa": (None, "0.32.0"),
     "mlp_speculator": (None, "0.32.0"),
     "draft_model": (None, None),
-    "extract_hidden_states": ("0.17.1", None),
+    "suffix": (None, None),
+    "custom_class": ("0.22.1", None),
     "eagle": (None, None),
     "eagle3": (None, None),
-    "dflash": ("0.20.2", None),
-    "dspark": ("0.25.1", None),
-    "mtp": (None, None),
+    "extract_hidden_states": ("0.17.1", None),
     "deepseek_mtp": (None, None),
+    "dots3_note_mtp": ("0.28.0", None),
     "mimo_mtp": (None, None),
+    "mimo_v2_mtp": ("0.21.0", None),
     "glm4_moe_mtp": (None, None),
     "glm4_moe_lite_mtp": (None, None),
     "glm_ocr_mtp": (None, None),
     "ernie_mtp": (None, None),
-    "exaone_moe_mtp": (None, None),
-    "qwen3_next_mtp": (None, None),
-    "longcat_flash_mtp": (None, None),
-    "pangu_ultra_moe_mtp": (None, None),
-    "step3p5_mtp": (None, None),
     "nemotron_h_mtp": ("0.17.1", None),
-    "qwen3_5_mtp": ("0.17.1", None),
+    "exaone_moe_mtp": (None, None),
     "exaone4_5_mtp": ("0.20.2", None),
-    "hy_v3_mtp": ("0.20.2", None),
-    "mimo_v2_mtp": ("0.21.0", None),
-    "gemma4_mtp": ("0.21.0", None),
+    "qwen3_next_mtp": (None, None),
+    "qwen4_exp_mtp": ("0.29.0", None),
+    "qwen3_5_mtp": ("0.17.1", None),
+    "longcat_flash_mtp": (None, None),
+    "bailing_hybrid_v3_mtp": ("0.28.0", None),
     "minimax_m3_mtp": ("0.24.0", None),
     "bailing_hybrid_mtp": ("0.25.1", None),
-    "inkling_mtp": ("0.26.0", None),
+    "mtp": (None, None),
     "kimi_k3_mtp": ("0.27.1", None),
-    "dots3_note_mtp": ("0.28.0", None),
-    "bailing_hybrid_v3_mtp": ("0.28.0", None),
-    "qwen4_exp_mtp": ("0.29.0", None),
-    "hy_v4_mtp": ("0.29.0", None),
-    "glm5_next_mtp": ("0.30.0", None),
+    "pangu_ultra_moe_mtp": (None, None),
+    "step3p5_mtp": (None, None),
     "step5_mtp": ("0.33.0", None),
+    "hy_v3_mtp": ("0.20.2", None),
+    "hy_v4_mtp": ("0.29.0", None),
+    "gemma4_mtp": ("0.21.0", None),
+    "inkling_mtp": ("0.26.0", None),
+    "glm5_next_mtp": ("0.30.0", None),
+    "dflash": ("0.20.2", None),
+    "ngram_gpu": ("0.18.1", None),
+    "dspark": ("0.25.1", None),
 }
-"""Names of methods: first and last release that accept them. Those that end in `_mtp` mean `mtp`."""
+"""Names of methods, in vLLM's order: first and last release that accept them. Those that end in `_mtp` mean `mtp`."""
 
 _WHOLE = ("num_speculative_tokens", "draft_tensor_parallel_size", "max_model_len", "prompt_lookup_max")
 """Keys that must be whole numbers of at least 1."""
@@ -142,9 +142,12 @@ class Wanted:
         return bool(self.values.get(key))
 
 
-def refused(message: str, key: str, value: object, accepted: tuple[str, ...] = ()) -> StartupStops:
-    """The refusal of one key's value."""
-    return stop(Stage.OPTIONS, SpeculativeConfigRefused(key=key, value=value, accepted=accepted), message)
+def refused(
+    message: str, key: str, value: object, accepted: tuple[str, ...] = (), raised: str = "ValueError"
+) -> StartupStops:
+    """The refusal of one key's value by the speculative config, which has `raised` an exception."""
+    facts = SpeculativeConfigRefused(key=key, value=value, accepted=accepted)
+    return config_refuses(Stage.OPTIONS, facts, message, raised=raised)
 
 
 def asked(launch: Launch) -> Mapping[str, Any] | None:
@@ -154,7 +157,7 @@ def asked(launch: Launch) -> Mapping[str, Any] | None:
     """
     given = launch.get("speculative_config")
     if given is not None and not isinstance(given, Mapping):
-        raise refused("the speculative config must be a JSON object", "speculative_config", given)
+        raise _not_a_mapping(launch.release, given)
     merged: dict[str, Any] | None = None if given is None else dict(given)
     for name, flag, key in FLAGS:
         value = launch.get(name)
@@ -162,9 +165,21 @@ def asked(launch: Launch) -> Mapping[str, Any] | None:
             continue
         merged = {} if merged is None else merged
         if key in merged:
-            raise refused(f"{flag} and --speculative-config['{key}'] are mutually exclusive", key, value)
+            message = f"{flag} and --speculative-config['{key}'] are mutually exclusive"
+            raise stop(Stage.OPTIONS, SpeculativeConfigRefused(key=key, value=value), message)
         merged[key] = value
     return merged
+
+
+def _not_a_mapping(release: Release, given: object) -> StartupStops:
+    """Nobody checks that the JSON is an object before its keys are used."""
+    method = "items" if release.has(history.DASHES_IN_KEYS) else "update"
+    return stop(
+        Stage.OPTIONS,
+        SpeculativeConfigRefused(key="speculative_config", value=given),
+        f"{type(given).__name__!r} object has no attribute {method!r}",
+        exception="AttributeError",
+    )
 
 
 def draft_reference(launch: Launch) -> str | None:
@@ -204,19 +219,20 @@ def wanted(launch: Launch) -> Wanted | None:
         span = KEYS.get(key)
         if span is None or not release.within(*span):
             known = tuple(name for name, of in KEYS.items() if release.within(*of))
-            raise refused(f"{key}: Unexpected keyword argument", key, config[key], known)
+            raise refused(of_field(key, "Unexpected keyword argument"), key, config[key], known)
     method = config.get("method")
     if method is not None:
         span = METHODS.get(str(method))
         if span is None or not release.within(*span):
             known = tuple(name for name, of in METHODS.items() if release.within(*of))
-            raise refused(f"method: Input should be {', '.join(map(repr, known))}", "method", method, known)
+            listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+            raise refused(of_field("method", f"Input should be {listed}"), "method", method, known)
     for key in _WHOLE:
         value = config.get(key)
         if value is None:
             continue
         if isinstance(value, bool) or not isinstance(value, int):
-            raise refused(f"{key}: Input should be a valid integer", key, value)
+            raise refused(of_field(key, "Input should be a valid integer"), key, value)
         if value < 1:
-            raise refused(f"{key}: Input should be greater than 0", key, value)
+            raise refused(of_field(key, "Input should be greater than 0"), key, value)
     return Wanted(config)

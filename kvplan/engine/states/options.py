@@ -14,7 +14,7 @@ from kvplan.engine.failures import ReplayStatesRefused, StateBlockWithoutPrefixC
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors, given
-from kvplan.engine.stop import StartupStops, stop
+from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.history import state as history
 from kvplan.launch.values import Launch
@@ -61,7 +61,7 @@ def resolve(
     release = launch.release
     asked_block = launch.get("mamba_block_size")
     if asked_block is not None and asked_block != max_model_len and not prefix_caching:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             StateBlockWithoutPrefixCaching(option="--mamba-block-size"),
             "--mamba-block-size can only be set with --enable-prefix-caching",
@@ -101,18 +101,18 @@ def _mode(
     steps.append(_mode_step(mode, cause, behaviour))
     needs_chunks = mode == "align" or not release.has(history.EVERY_STATE_MODE_EXISTS)
     if needs_chunks and launch.get("enable_chunked_prefill") is False:
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             StateModeRefused(option="--no-enable-chunked-prefill"),
             "Chunked prefill is required for mamba cache mode 'align'.",
-            exception="AssertionError",
+            raised="AssertionError",
         )
     if mode == "align" and speculative_tokens and release.has(history.ALIGN_EXCLUDES_DRAFTS):
-        raise stop(
+        raise config_refuses(
             Stage.OPTIONS,
             StateModeRefused(option="--speculative-config"),
             "Mamba cache mode 'align' is currently not compatible with speculative decoding.",
-            exception="AssertionError",
+            raised="AssertionError",
         )
     return mode
 
@@ -222,4 +222,4 @@ def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculat
         message = "--use-replayssm is incompatible with KV connectors (P/D disaggregation, KV cache offload)"
     if message is None:
         return None
-    return stop(Stage.OPTIONS, ReplayStatesRefused(option="--use-replayssm"), message)
+    return config_refuses(Stage.OPTIONS, ReplayStatesRefused(option="--use-replayssm"), message)

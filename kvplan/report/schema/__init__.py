@@ -348,7 +348,11 @@ class Capacity(Part):
 
 
 class Error(Part):
-    """An error at which start-up stops. `code` is kvplan's stable name for the check that fails."""
+    """An error at which start-up stops.
+
+    `type` is the class of vLLM's exception, `ArgError` where its argument parser refuses (it prints its usage and exits
+    with status 2), `NotEmulated` where kvplan stops itself. `code` is kvplan's stable name for the check that fails.
+    """
 
     stage: Stage
     type: str

@@ -9,7 +9,7 @@ from kvplan.engine.models import general
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.models.recipe import named
-from kvplan.engine.models.towers import USUAL, whole_on_request
+from kvplan.engine.models.towers import ASSERTING, whole_on_request
 
 if TYPE_CHECKING:
     from kvplan.engine.models.construction import Construction
@@ -33,6 +33,6 @@ FAMILIES = (
         modules={"cosmos3_edge": named("language_model.model.layers.{i}.mixer.attn")},
         layers=cosmos3_edge,
         layers_of_one=LAYERS_OF_ONE,
-        towers={"cosmos3_edge": whole_on_request(USUAL)},
+        towers={"cosmos3_edge": whole_on_request(ASSERTING)},
     ),
 )

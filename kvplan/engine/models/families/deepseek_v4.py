@@ -177,7 +177,7 @@ def check_dspark(draft: DraftModel) -> None:
     made = draft.made
     missing = next((name for name in _DSPARK_FIELDS if made.text.get(name) is None), None)
     if missing is not None:
-        raise Refused(made.architecture, f"the config has no attribute '{missing}'", "AttributeError", "layers")
+        raise Refused(made.architecture, f"object has no attribute '{missing}'", "AttributeError", "layers")
 
 
 def _rows(made: Construction, index: int, ratio: int) -> LayerGeometry:

@@ -10,7 +10,7 @@ from kvplan.engine.models.geometry import LayerGeometry, State, StateKind
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.states import attention_layer, by_types, split_head, state_layer, types_of
-from kvplan.engine.models.towers import USUAL
+from kvplan.engine.models.towers import ASSERTING
 from kvplan.history import state as history
 
 if TYPE_CHECKING:
@@ -61,6 +61,6 @@ FAMILIES = (
         },
         layers=lfm2,
         state=lfm2_state,
-        towers={"lfm2_vl": USUAL},
+        towers={"lfm2_vl": ASSERTING},
     ),
 )

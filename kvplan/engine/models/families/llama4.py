@@ -11,7 +11,7 @@ from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry
 from kvplan.engine.models.recipe import named, wraps
 from kvplan.engine.models.refusals import Refused
-from kvplan.engine.models.towers import USUAL, whole_on_request
+from kvplan.engine.models.towers import ASSERTING, whole_on_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,7 +98,7 @@ FAMILIES = (
         name="llama4",
         modules={"llama4": named(), "mllama4": wraps("Llama4ForCausalLM")},
         layers=llama4,
-        towers={"mllama4": whole_on_request(USUAL)},
+        towers={"mllama4": whole_on_request(ASSERTING)},
         drafts={"llama4_eagle": own(llama4_eagle, Start.STAGE)},
     ),
 )
