@@ -76,6 +76,14 @@ GEMMA4_MODEL_TYPES = {**MM_PREFIX_BY_FIELD, "gemma4": Span(since="0.19.1"), "gem
 
 
 @dataclass(frozen=True, slots=True)
+class HeadShape:
+    """KV heads and head size of one layer."""
+
+    kv_heads: int
+    head_size: int
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """vLLM's model-level view of the decoder (whole model, before parallelism)."""
 
@@ -83,17 +91,11 @@ class Numbers:
     total_heads: int
     total_kv_heads: int
     head_size: int
+    common: HeadShape
+    """What the config says of all layers alike, before layers that differ are looked at."""
     mla_listed: bool
     """Whether the model type is one that vLLM's own classes build with MLA."""
     has_experts: bool
-
-
-@dataclass(frozen=True, slots=True)
-class HeadShape:
-    """KV heads and head size of one layer."""
-
-    kv_heads: int
-    head_size: int
 
 
 def numbers(config: Fields, text: Fields, release: Release, *, mla_disabled: bool = False) -> Numbers:
@@ -103,6 +105,7 @@ def numbers(config: Fields, text: Fields, release: Release, *, mla_disabled: boo
     mla = is_mla_type(text, release)
     kv_heads = _kv_heads(model_type, text, release, heads)
     head_size = _head_size(model_type, text, release, heads, mla=mla, mla_disabled=mla_disabled)
+    common = HeadShape(kv_heads, head_size)
     if _within(GEMMA4_MODEL_TYPES, model_type, release):
         per_layer = gemma4_shapes(text)
         if release.has(history.PER_LAYER_ARCHITECTURE):
@@ -110,11 +113,16 @@ def numbers(config: Fields, text: Fields, release: Release, *, mla_disabled: boo
             head_size = max((shape.head_size for shape in per_layer), default=head_size)
         else:
             head_size = max((shape.head_size for shape in per_layer), default=head_size)
+    elif release.has(history.PER_LAYER_ARCHITECTURE):
+        per_layer = layer_shapes(text, common, _layers(model_type, text, release))
+        kv_heads = max((shape.kv_heads for shape in per_layer), default=kv_heads)
+        head_size = max((shape.head_size for shape in per_layer), default=head_size)
     return Numbers(
         num_layers=_layers(model_type, text, release),
         total_heads=heads,
         total_kv_heads=kv_heads,
         head_size=head_size,
+        common=common,
         mla_listed=mla,
         has_experts=_experts(text) > 0,
     )
@@ -167,9 +175,8 @@ def gemma4_shapes(text: Fields) -> tuple[HeadShape, ...]:
     return tuple(full if kind == "full_attention" else common for kind in types[:count])
 
 
-def layer_shapes(text: Fields, found: Numbers, count: int) -> tuple[HeadShape, ...]:
-    """KV heads and head size of each layer: the model's own unless `per_layer_config` says otherwise."""
-    common = HeadShape(found.total_kv_heads, found.head_size)
+def layer_shapes(text: Fields, common: HeadShape, count: int) -> tuple[HeadShape, ...]:
+    """KV heads and head size of each layer: `common` unless `per_layer_config` says otherwise."""
     overrides = text.section("per_layer_config")
     if overrides is None:
         return (common,) * count

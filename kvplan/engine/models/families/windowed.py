@@ -31,7 +31,7 @@ def domyn_edge(made: Construction) -> tuple[LayerGeometry, ...]:
     sizes = text.per_layer("window_sizes", count)
     if sizes is None:
         raise text.wrong("window_sizes", "is missing; Domyn Edge needs one entry for each layer")
-    shapes = layer_shapes(text, made.numbers, count)
+    shapes = layer_shapes(text, made.numbers.common, count)
     built = []
     for index, shape in enumerate(shapes):
         pair = sizes[index]
