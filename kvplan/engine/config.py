@@ -41,6 +41,8 @@ class EngineConfig:
     """Tokens above which a prompt counts as long, 0 where none does."""
     chunked_mm_input: bool
     prefix_caching: bool
+    replays_windows: bool
+    """Whether windows that can be replayed stay out of prefix caching."""
     async_scheduling: bool
     model_runner: str
     max_concurrent_batches: int
@@ -54,6 +56,10 @@ class EngineConfig:
     kv_cache_memory_bytes: int | None
     attention_backend: str | None
     flash_attn_version: int | None
+    use_trtllm_attention: bool | None
+    use_non_causal: bool
+    mixes_directions: bool
+    """Whether layers are asked about as non-causal wherever no backend is named."""
     quantization: str | None
     quantization_method: str | None
     """The method the run ends up with: the checkpoint's, or what claims it."""
@@ -165,6 +171,8 @@ def validate(
     concurrent = runner.concurrent_batches(asynchronous, version, pipeline)
     steps.append(_concurrency_step(concurrent, asynchronous, version, pipeline))
 
+    wishes = attention.wishes(launch, geometry, cache_dtype)
+
     return EngineConfig(
         release=release,
         hardware=launch.hardware,
@@ -179,6 +187,7 @@ def validate(
         long_prefill_threshold=given.value(launch, "long_prefill_token_threshold") or 0,
         chunked_mm_input=not given.value(launch, "disable_chunked_mm_input"),
         prefix_caching=prefix_caching,
+        replays_windows=manager.replays_windows(launch, version, prefix_caching=prefix_caching),
         async_scheduling=asynchronous,
         model_runner=version,
         max_concurrent_batches=concurrent,
@@ -192,8 +201,11 @@ def validate(
         gpu_memory_utilization=float(given.value(launch, "gpu_memory_utilization")),
         num_gpu_blocks_override=given.value(launch, "num_gpu_blocks_override"),
         kv_cache_memory_bytes=given.value(launch, "kv_cache_memory_bytes"),
-        attention_backend=attention.backend(launch),
-        flash_attn_version=attention.flash_attn_version(launch, cache_dtype),
+        attention_backend=wishes.backend,
+        flash_attn_version=wishes.flash_attn_version,
+        use_trtllm_attention=wishes.trtllm,
+        use_non_causal=wishes.non_causal,
+        mixes_directions=wishes.mixes_directions,
         quantization=given.value(launch, "quantization"),
         quantization_method=method,
         expert_parallel=bool(given.value(launch, "enable_expert_parallel")),

@@ -170,6 +170,19 @@ PROMOTION_OF_SLIDING_LATENT_FAILS = Behaviour(
     since="0.31.0",
     where="v1/core/kv_cache_planning.py",
 )
+WINDOWS_REPLAYED = Behaviour(
+    "WINDOWS_REPLAYED",
+    "DeepSeek-V4.1's windows stay out of prefix caching and are computed again after a hit (--swa-bounded-replay), on "
+    "the V2 runner and unless prefill ranks share the prompt",
+    since="0.31.0",
+    where="models/deepseek_v41/attention.py",
+)
+WINDOWS_REPLAYED_ON_PREFILL_RANKS = Behaviour(
+    "WINDOWS_REPLAYED_ON_PREFILL_RANKS",
+    "windows are replayed with prefill context parallelism too, as long as prefix caching is on",
+    since="0.33.0",
+    where="models/deepseek_v41/attention.py",
+)
 LATENT_GROUPS = Behaviour(
     "LATENT_GROUPS",
     "models with sliding latent caches are grouped by block size and window, beside one group of all full latent "

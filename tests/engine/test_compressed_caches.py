@@ -14,6 +14,7 @@ from kvplan.engine.failures import InvalidValue
 from kvplan.engine.groups.compressed import bytes_per_block, cheapest_divisor, latent_groups
 from kvplan.engine.groups.pooled import StateTooLarge, pooled_groups
 from kvplan.engine.models.geometry import Role
+from kvplan.engine.options import manager
 from kvplan.engine.specs.base import BareAssertion, LayerSpec, MambaSpec, MLAAttentionSpec, RequestLimits
 from kvplan.engine.specs.compressed import CircularBufferSpec, SlidingWindowMLASpec, promote_latent
 from kvplan.engine.values import LayerPlan, Plan
@@ -474,6 +475,43 @@ def test_deepseek_v41_rows_by_gpu() -> None:
     }
     state = layer(blackwell, "language_model.model.layers.2.attn.compressor.state_cache")
     assert (state.spec, state.spec_page_bytes) == ("CircularBufferSpec", 32_768)  # 8 * 1,024 * 4
+
+
+@pytest.mark.parametrize(
+    ("flags", "unit", "refused"),
+    [
+        ((), 64, None),
+        ((), 256, "prefix-cacheable=[128]."),
+        (("--no-swa-bounded-replay",), 64, "prefix-cacheable=[32, 32, 32, 32, 128]."),
+        (("--no-swa-bounded-replay",), 32, None),
+    ],
+)
+def test_windows_that_are_replayed_share_no_prefixes(flags: tuple[str, ...], unit: int, refused: str | None) -> None:
+    found = planned(deepseek_v41(), "-tp", "8", "--prefix-match-unit", str(unit), *flags, gpu="b200")
+    if refused is None:
+        assert found.error is None
+        return
+    assert found.error is not None
+    assert found.error.message.endswith(refused)
+
+
+@pytest.mark.parametrize(
+    ("release", "flags", "version", "prefix_caching", "replays"),
+    [
+        ("0.30.0", (), "V2", True, False),
+        ("0.31.0", (), "V2", True, True),
+        ("0.31.0", (), "V1", True, False),
+        ("0.31.0", ("--no-swa-bounded-replay",), "V2", True, False),
+        ("0.32.0", ("-pcp", "2"), "V2", True, False),
+        ("0.33.0", ("-pcp", "2"), "V2", True, True),
+        ("0.33.0", ("-pcp", "2"), "V2", False, False),
+    ],
+)
+def test_windows_are_replayed_where_the_launch_lets_them(
+    release: str, flags: tuple[str, ...], version: str, prefix_caching: bool, replays: bool
+) -> None:
+    launch = asking.launched(["vllm", "serve", "m", *flags], release=release, gpu="b200")
+    assert manager.replays_windows(launch, version, prefix_caching=prefix_caching) is replays
 
 
 def test_deepseek_v41_refusals() -> None:

@@ -89,7 +89,6 @@ class Backend:
     """Features that depend on the question; a check replaces the date above."""
     accepts_head_size: Judge | None = None
     accepts_cache_dtype: Judge | None = None
-    accepts_capability: Judge | None = None
     accepts_block_size: Judge | None = None
     kernel_block_sizes: BlockSizes | None = None
     combination: Objection | None = None
@@ -131,8 +130,6 @@ class Backend:
 
     def takes_capability(self, query: BackendQuery, release: Release) -> bool:
         """Whether it runs on GPUs of this compute capability."""
-        if self.accepts_capability is not None:
-            return self.accepts_capability(query, release)
         if self.majors:
             return query.major in self.majors
         return self.min_capability.at(release) <= query.capability <= self.max_capability.at(release)

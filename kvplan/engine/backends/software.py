@@ -11,6 +11,8 @@ from kvplan.history import backends as history
 from kvplan.releases import Release
 
 _PINS_FA2 = ("turboquant_", "ultraquant_")
+FA4_MAJORS = (9, 10, 11)
+"""Compute capabilities that FlashAttention 4 runs on."""
 FA4_HEAD_256_PAGE = 128
 """Tokens in a page of FlashAttention 4's head-size-256 kernel."""
 
@@ -32,7 +34,7 @@ def fa_supported(version: int, query: BackendQuery) -> bool:
         return query.major >= 8
     if version == 3:
         return query.major == 9
-    return query.major in (9, 10, 11)
+    return query.major in FA4_MAJORS
 
 
 def fa_version(

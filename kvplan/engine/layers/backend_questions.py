@@ -100,7 +100,7 @@ class BackendQuestions:
                 and self._scheme is not None
                 and self._scheme.get("strategy") == "attn_head"
             ),
-            use_non_causal=self._draft is not None and self._draft.non_causal,
+            use_non_causal=config.use_non_causal or (self._draft is not None and self._draft.non_causal),
             use_adaptive_verification=verifies_adaptively(config.speculation, of_draft=self._draft is not None),
             use_batch_invariant=config.batch_invariant,
             use_pcp=config.prefill_context_parallel > 1,
@@ -108,6 +108,9 @@ class BackendQuestions:
             dcp_size=config.decode_context_parallel,
             requested=config.attention_backend,
             flash_attn_version=config.flash_attn_version,
+            use_trtllm_attention=config.use_trtllm_attention,
+            use_rswa=self._geometry.uses_rswa,
+            is_diffusion=self._geometry.is_diffusion,
             num_heads=layer.total_heads // self._split.tensor,
             num_kv_heads=1 if mla else self._split.heads(layer.total_kv_heads),
             latent=layer.latent,
@@ -123,6 +126,8 @@ class BackendQuestions:
                 (each.head_size for each in self._geometry.layers), query, self._release
             )
             query = replace(query, requested=forced.backend, flash_attn_version=forced.flash_attn_version)
+        if config.mixes_directions and query.wanted is None:
+            query = replace(query, use_non_causal=True)
         return query
 
     def brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:

@@ -326,6 +326,7 @@ class _RankBuilder:
         """A cache module of the model's own code; those that follow the attention's format settle it first."""
         assert layer.own is not None
         own = layer.own.for_drafts(self.config.num_speculative_tokens)
+        own = replace(own, replays=own.replays and self.config.replays_windows)
         if own.form is Form.HIDDEN_STATES and not self.release.has(speculative.HIDDEN_STATES_HAVE_SPEC):
             own = replace(own, block_size=self.config.block_size_at_selection or _DEFAULT_BLOCK_SIZE)
         layer = replace(layer, own=own)

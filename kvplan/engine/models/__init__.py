@@ -132,6 +132,8 @@ def build(
         caches_every_state=recipe.wraps is None and family.caches_every_state,
         replays_states=recipe.wraps is None and _replays_states(family, release),
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
+        is_diffusion=config.get("canvas_length") is not None,
+        uses_rswa=config.get("rswa_window") is not None or any(layer.kind is Kind.RSWA for layer in layers),
         backend_by_head_sizes=inner.backend_by_head_sizes,
         spreads_hidden_states=family.spreads_hidden_states,
         cache_format=inner.cache_format,

@@ -161,6 +161,8 @@ class CustomCache:
     """Rows that it must hold, not counting those of drafts."""
     slots: Slots | None = None
     """How a ring makes room for drafts; `block_size` is what it has without them."""
+    replays: bool = False
+    """Whether the window is computed again after a prefix hit instead of being shared, where the launch lets it."""
     divides_block: bool = False
     """Whether the launch's block size must be a multiple of the ring."""
 
@@ -330,6 +332,10 @@ class ModelGeometry:
     before `--disable-sliding-window`."""
     logits_soft_cap: bool = False
     """The config has `attn_logit_softcapping`, which some backends refuse."""
+    is_diffusion: bool = False
+    """A discrete diffusion model: the config has a `canvas_length`."""
+    uses_rswa: bool = False
+    """Generated tokens see a window of what was generated beside the whole prompt (`rswa_window`)."""
     backend_by_head_sizes: bool = False
     """The model's config hook picks a backend where its layers differ in head size."""
     spreads_hidden_states: bool = False

@@ -37,6 +37,10 @@ class ConfigHook:
     """What it makes of `--mamba-ssm-cache-dtype auto`, from the language model's config."""
     fewer_sequences: int | None = None
     """What it lowers a large number of sequences to, whoever asked for it."""
+    mixes_directions: bool = False
+    """Whether it keeps FlashInfer back, as the model attends in both directions within a causal batch."""
+    masks_recent_output: bool = False
+    """Whether it picks a backend that can mask R-SWA, where FlashAttention can from version 4 on."""
 
 
 def fp8_on_datacenter_blackwell(

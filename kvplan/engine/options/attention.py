@@ -1,41 +1,105 @@
-"""The backend and the FlashAttention version that a launch asks for.
+"""What a launch asks of its attention: backend, FlashAttention version, kernels.
 
-Sources: `engine/arg_utils.py`, `config/attention.py`.
+Sources: `engine/arg_utils.py`, `config/attention.py`, and the config hooks of `model_executor/models/config.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from kvplan.engine.backends.software import FA4_MAJORS
 from kvplan.engine.cache_dtypes import boundary_layers
 from kvplan.engine.checks import backend_names
 from kvplan.engine.failures import InvalidValue, NotEmulated
+from kvplan.engine.models import families
+from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors
-from kvplan.engine.stop import config_refuses, stop
+from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
-from kvplan.launch.values import Launch
+from kvplan.launch.conversion import switch
+from kvplan.launch.values import Hardware, Launch
 
 
-def backend(launch: Launch) -> Any:
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the attention config says once the engine config is made."""
+
+    backend: str | None
+    flash_attn_version: int | None
+    trtllm: bool | None
+    """Whether FlashInfer may or must use its TRT-LLM kernels; None leaves it to FlashInfer."""
+    non_causal: bool
+    """Whether every layer is asked about as one that attends in both directions."""
+    mixes_directions: bool = False
+    """Whether that is so wherever no backend is named."""
+
+
+def wishes(launch: Launch, geometry: ModelGeometry, cache_dtype: str) -> Wishes:
+    """What the launch asks of attention, its cache dtype pins and the model's config hook makes of that.
+
+    Raises StartupStops where vLLM refuses the backend.
+    """
+    version: int | None = _nested(launch, "flash_attn_version")
+    asked = Wishes(
+        backend=_backend(launch),
+        flash_attn_version=boundary_layers.FLASH_ATTENTION if boundary_layers.applies(cache_dtype) else version,
+        trtllm=switch(_nested(launch, "use_trtllm_attention")),
+        non_causal=switch(_nested(launch, "use_non_causal")) is True,
+    )
+    hook = families.hook_of(geometry.architecture, launch.release)
+    if hook is None:
+        return asked
+    named = asked.backend if isinstance(asked.backend, str) and asked.backend.strip().lower() != "auto" else None
+    if hook.mixes_directions and named is not None and named.strip().upper() == "FLASHINFER":
+        raise _hook_refuses(
+            named,
+            "FlashInfer does not support DiffusionGemma's mixed causal/bidirectional attention. Use "
+            "--attention-backend FLASH_ATTN or TRITON_ATTN instead.",
+        )
+    if hook.masks_recent_output:
+        return _masked(asked, named, launch.hardware)
+    return replace(asked, mixes_directions=hook.mixes_directions)
+
+
+def _masked(asked: Wishes, named: str | None, hardware: Hardware) -> Wishes:
+    """R-SWA needs a mask of its own, which FlashAttention has from version 4 on."""
+    able = hardware.capability[0] in FA4_MAJORS
+    name = ("FLASH_ATTN" if able else "TRITON_ATTN") if named is None else named.strip().upper()
+    if name in ("TRITON_ATTN", "FLEX_ATTENTION"):
+        return replace(asked, backend=name)
+    if name != "FLASH_ATTN":
+        raise _hook_refuses(
+            name, f"Unlimited-OCR: unsupported attention backend <AttentionBackendEnum.{name}> for R-SWA."
+        )
+    if not able:
+        raise _hook_refuses(
+            name,
+            "Unlimited-OCR: --attention-config backend=FLASH_ATTN requires FA4 (rswa_mask_mod), but FA4 is not "
+            "available on this device/installation.",
+            "RuntimeError",
+        )
+    return replace(asked, backend=name, flash_attn_version=max(asked.flash_attn_version or 0, 4))
+
+
+def _hook_refuses(name: str, message: str, raised: str = "ValueError") -> StartupStops:
+    return config_refuses(Stage.OPTIONS, InvalidValue(option="--attention-backend", value=name), message, raised=raised)
+
+
+def _backend(launch: Launch) -> Any:
     """The backend asked for, by its own flag or in --attention-config; None without. Raises StartupStops."""
     flag, nested = launch.get("attention_backend"), _nested(launch, "backend")
+    backend_names.check(nested, launch.release, nested=True)
     if flag is not None and nested is not None:
         raise stop(
             Stage.OPTIONS,
             InvalidValue(option="--attention-backend", value=str(flag)),
             "attention_backend and attention_config.backend are mutually exclusive",
         )
-    asked = flag if flag is not None else nested
-    backend_names.check(asked, launch.release)
-    return asked
-
-
-def flash_attn_version(launch: Launch, cache_dtype: str) -> int | None:
-    """The FlashAttention version that the launch asks for, or that its cache dtype pins."""
-    asked: int | None = _nested(launch, "flash_attn_version")
-    return boundary_layers.FLASH_ATTENTION if boundary_layers.applies(cache_dtype) else asked
+    backend_names.check(flag, launch.release)
+    return flag if flag is not None else nested
 
 
 def indexer_dtype(launch: Launch) -> str:

@@ -9,10 +9,10 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.models.by_name import CHUNK_SIZE_IGNORED
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import connectors
+from kvplan.engine.options import connectors, given
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
-from kvplan.history import capacity, models, state
+from kvplan.history import capacity, compressed, models, state
 from kvplan.launch.values import Launch
 
 _ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
@@ -29,6 +29,17 @@ def prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     return geometry.shares_prefixes and (
         not generates_from_states or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )
+
+
+def replays_windows(launch: Launch, version: str, *, prefix_caching: bool) -> bool:
+    """Whether windows that can be replayed stay out of prefix caching (--swa-bounded-replay); `version` is the
+    model runner, of which only V2 can."""
+    release = launch.release
+    if not release.has(compressed.WINDOWS_REPLAYED) or not given.flag(launch, "swa_bounded_replay"):
+        return False
+    ranks = given.number(launch, "prefill_context_parallel_size")
+    spread = ranks > 1 and not (prefix_caching and release.has(compressed.WINDOWS_REPLAYED_ON_PREFILL_RANKS))
+    return version == "V2" and not spread
 
 
 def hybrid_manager_disabled(launch: Launch, checkpoint: Checkpoint, *, drafts_from_states: bool = False) -> bool:

@@ -101,6 +101,7 @@ def _window_latent(layer: BuiltLayer, own: CustomCache, block_size: int, release
         cache_dtype=layer.run_cache_dtype if own.follows_format else None,
         sliding_window=layer.sliding_window,
         alignment=_alignment(layer, own),
+        bounded_replay=own.replays,
     )
 
 

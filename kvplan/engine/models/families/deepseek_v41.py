@@ -159,6 +159,7 @@ def window(made: Construction, index: int) -> LayerGeometry:
             block_size=WINDOW_BLOCK,
             alignment=PLAIN_ALIGNMENT,
             mode_follows_format=True,
+            replays=True,
         ),
     )
 

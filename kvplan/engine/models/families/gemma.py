@@ -141,7 +141,7 @@ FAMILIES = (
             "gemma4_mtp": from_zero("draft_model.layers.{i}.self_attn.attn", *OWN_LAYERS, layers=gemma4_mtp),
         },
         backend_by_head_sizes=True,
-        hooks={"DiffusionGemmaForBlockDiffusion": ConfigHook(fewer_sequences=8)},
+        hooks={"DiffusionGemmaForBlockDiffusion": ConfigHook(fewer_sequences=8, mixes_directions=True)},
         largest_item_tokens=gemma4_largest_item_tokens,
     ),
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kvplan.engine.models import general
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry
+from kvplan.engine.models.hooks import ConfigHook
 from kvplan.engine.models.recipe import DECODER, named
 
 if TYPE_CHECKING:
@@ -32,5 +33,6 @@ FAMILIES = (
         modules={"unlimited_ocr": named("language_model." + DECODER)},
         layers=unlimited_ocr,
         never_shares_prefixes=True,
+        hooks={"UnlimitedOCRForCausalLM": ConfigHook(masks_recent_output=True)},
     ),
 )
