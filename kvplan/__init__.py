@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kvplan.engine.values import Plan
     from kvplan.errors import InputError
     from kvplan.launch.found import Unreadable
-    from kvplan.launch.values import Location
+    from kvplan.launch.locations import Location
     from kvplan.report.sweepvalues import Cause, Change, Comparison, Explanation
     from kvplan.rules.suppression import Suppressed
     from kvplan.rules.values import Finding, Severity

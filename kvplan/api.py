@@ -8,8 +8,8 @@
 ... )
 >>> found.plan.ok, [finding.rule for finding in found.errors]
 (False, ['KV201'])
->>> print(found.errors[0].fix)
-use vLLM 0.26.0 or later; on 0.25.1 only --kv-cache-dtype auto starts
+>>> print(found.errors[0].fixes[0].words)
+use vLLM 0.26.0
 
 >>> plan = kvplan.plan("vllm serve Qwen/Qwen3-0.6B --max-model-len 2048", gpu="l4", available_kv_memory="4GiB")
 >>> plan.capacity.num_blocks, plan.capacity.tokens
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from kvplan.engine.values import Plan
     from kvplan.launch.found import Unreadable
     from kvplan.launch.globs import Globs
-    from kvplan.launch.values import Location
+    from kvplan.launch.locations import Location
     from kvplan.report.sweepvalues import Combination, Comparison, Value
     from kvplan.rules.suppression import Suppressed
     from kvplan.rules.values import Finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -64,3 +64,35 @@ def planned(command: str | Sequence[str], *, weights: str | None = None, **launc
 def planned_with(model: Checkpoint, flags: Sequence[str], draft: Checkpoint | None = None, **launch: Any) -> Plan:
     """The plan of `vllm serve model FLAGS` for a checkpoint that is in no file; the rest is for `launched`."""
     return plan(model, launched(["vllm", "serve", "model", *flags], **launch), draft=draft)
+
+
+def retyped(command: Sequence[str], words: str) -> tuple[list[str], str | None, int | None]:
+    """A literal command with a proposed change typed into it, the release to use where it names one, and the number of
+    GPUs where it does."""
+    typed, release, gpus = list(command), None, None
+    for part in words.split(" with "):
+        if part.startswith("use vLLM "):
+            release = part.removeprefix("use vLLM ")
+        elif part.startswith("drop "):
+            typed = list(_left(typed, part.removeprefix("drop ").replace(" and ", ", ").split(", ")))
+        elif part.endswith((" GPUs", " GPU")):
+            gpus = int(part.split()[0].replace(",", ""))
+        elif part.partition("=")[0].isupper():
+            typed = [part, *typed]
+        else:
+            added = shlex.split(part)
+            typed = [*_left(typed, [word for word in added if word.startswith("--")]), *added]
+    return typed, release, gpus
+
+
+def _left(command: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """The words without those options and variables, values included."""
+    leaving = False
+    for word in command:
+        name = word.partition("=")[0]
+        if name.startswith("-") and not name.lstrip("-").isdecimal():
+            leaving = name in names
+        elif name in names:
+            continue
+        if not leaving:
+            yield word

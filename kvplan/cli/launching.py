@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -65,9 +66,13 @@ def plan_of(ctx: click.Context) -> Plan:
 
 def report_of(ctx: click.Context, plan: Plan, **shape: Any) -> Report:
     """The report on `plan` with the findings that the operator wants to hear."""
+    from kvplan.report.values import Detail
     from kvplan.runs.judging import report_of
 
-    return report_of(plan, choice_of(ctx), **shape)
+    choice = choice_of(ctx)
+    if shape.get("detail") is Detail.WHY or any(target.format.name == "json" for target in targets(ctx.params)):
+        choice = replace(choice, fixes=None)
+    return report_of(plan, choice, **shape)
 
 
 def tell(ctx: click.Context, report: Report) -> None:

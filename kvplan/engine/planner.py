@@ -104,7 +104,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
             _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
-    return _assemble(checkpoint, launch, progress)
+    return _assemble(checkpoint, launch, progress, draft)
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
@@ -345,7 +345,7 @@ def _size_and_view(
         progress.errors.append(stopped.error)
 
 
-def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Plan:
+def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> Plan:
     config, built = progress.config, progress.built
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
     exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
@@ -371,6 +371,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
         exact=exact,
+        draft=draft,
     )
 
 

@@ -327,6 +327,8 @@ class Plan:
     trace: tuple[Step, ...] = ()
     exact: bool = True
     """Whether vLLM's own answers cover this architecture and release; False marks the numbers as derived."""
+    draft: Checkpoint | None = None
+    """The checkpoint of the draft model that the launch names."""
 
     @property
     def ok(self) -> bool:

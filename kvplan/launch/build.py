@@ -11,11 +11,13 @@ from kvplan.errors import InputError
 from kvplan.launch.command import split_command
 from kvplan.launch.environment import remarks_on
 from kvplan.launch.hardware import default_hardware
+from kvplan.launch.locations import Location
 from kvplan.launch.options import Option, all_flags, default_of, lifetime_of, table_of
 from kvplan.launch.parser import AMBIGUOUS, EntryPoint, Parsed, parse
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token, tokens_of
-from kvplan.launch.values import Hardware, Launch, Location, Refusal, Remark, Setting
+from kvplan.launch.values import Hardware, Launch, Refusal, Remark, Setting
+from kvplan.launch.written import Written
 from kvplan.releases import Release
 
 SKIP_LAYERS = "--skip-layers"
@@ -69,10 +71,12 @@ def from_arguments(
 
     `files` are contents of files by the path that `--config` names, before any file of that path.
     """
-    parsed = parse(arguments, release, entry, base, files)
+    written = Written(tuple(arguments), entry, base, files)
+    parsed = _read(written, release)
     model, remarks = _literal_model(parsed, release, entry)
     return _launch(
         parsed,
+        written,
         model,
         remarks,
         release=release,
@@ -104,7 +108,8 @@ def from_options(
         raise InputError("a literal command after -- cannot be combined with options for kvplan's own model argument")
     rest, skipped = _take_skip_layers(words)
     tokens = tokens_of([*([] if model is None else [model]), *rest, *skipped])
-    parsed = parse(tokens, release, EntryPoint.SERVE, base)
+    written = Written(tuple(tokens), EntryPoint.SERVE, base)
+    parsed = _read(written, release)
     for extra in parsed.extras:
         _refuse_unusable(extra, own_flags)
     for refusal in parsed.refusals:
@@ -123,6 +128,7 @@ def from_options(
         parsed.settings[setting.name] = replace(setting, spelled=SKIP_LAYERS)
     return _launch(
         parsed,
+        written,
         named,
         [],
         release=release,
@@ -246,8 +252,36 @@ def _looks_like_model(option: Option, word: str) -> bool:
     return "/" in word
 
 
+def reread(launch: Launch, release: Release) -> Launch:
+    """The words of `launch` as the parser of `release` reads them, with its environment and hardware.
+
+    Raises InputError where a file that they name can no longer be read.
+    """
+    assert launch.written is not None
+    parsed = _read(launch.written, release)
+    model, remarks = launch.model or "", list[Remark]()
+    if launch.literal:
+        model, remarks = _literal_model(parsed, release, EntryPoint(launch.written.entry))
+    return _launch(
+        parsed,
+        launch.written,
+        model,
+        remarks,
+        release=release,
+        hardware=launch.hardware,
+        available_kv_memory=launch.available_kv_memory,
+        environment=launch.environment,
+        literal=launch.literal,
+    )
+
+
+def _read(written: Written, release: Release) -> Parsed:
+    return parse(written.arguments, release, EntryPoint(written.entry), written.base, written.files)
+
+
 def _launch(
     parsed: Parsed,
+    written: Written,
     model: str,
     remarks: Sequence[Remark],
     *,
@@ -280,6 +314,7 @@ def _launch(
         remarks=(*parsed.remarks, *remarks, *unread, *about_environment),
         available_kv_memory=available_kv_memory,
         literal=literal,
+        written=written,
     )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from kvplan.errors import InputError
 from kvplan.history import options as history
+from kvplan.launch.locations import Location, OriginKind
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token
-from kvplan.launch.values import Location, OriginKind
 from kvplan.releases import Release
 
 MAX_BYTES = 1_000_000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvplan.launch.locations import Location
 from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage
-from kvplan.launch.values import Hardware, Location
+from kvplan.launch.values import Hardware
 
 
 @dataclass(frozen=True, slots=True)

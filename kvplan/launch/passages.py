@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 
 Run = tuple[int, int, int]
 """From this offset of the text on: line and column of its characters, which follow each other in one line."""

@@ -12,11 +12,12 @@ from kvplan.launch.build import from_arguments
 from kvplan.launch.configfile import MAX_BYTES
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.hardware import default_hardware
+from kvplan.launch.locations import Location, OriginKind
 from kvplan.launch.options import Option, OptionTable, lifetime_of, table_of
 from kvplan.launch.parser import EntryPoint
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.tokens import Token
-from kvplan.launch.values import Hardware, Launch, Location, OriginKind, Remark, Setting
+from kvplan.launch.values import Hardware, Launch, Remark, Setting
 from kvplan.releases import NEWEST, Release, resolve
 
 VALUE_NOT_KNOWN = "value_not_known"

@@ -12,7 +12,8 @@ from typing import Any
 from kvplan.checkpoint.load import is_path
 from kvplan.checkpoint.speculators import Speculator, verifier
 from kvplan.history import speculation as history
-from kvplan.launch.values import Launch, OriginKind, Refusal, Setting
+from kvplan.launch.locations import OriginKind
+from kvplan.launch.values import Launch, Refusal, Setting
 
 _OPTION = "speculative_config"
 

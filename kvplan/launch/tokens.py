@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kvplan.launch.values import Location, OriginKind
+from kvplan.launch.locations import Location, OriginKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
+from kvplan.launch.locations import Location, OriginKind
+from kvplan.launch.written import Written
 from kvplan.releases import Release
-
-
-class OriginKind(StrEnum):
-    """How an option came to have its value."""
-
-    DEFAULT = "default"
-    FLAG = "flag"
-    CONFIG_FILE = "config-file"
-    ENVIRONMENT = "environment"
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """A place in a file; `line` and `column` count from 1."""
-
-    file: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +96,8 @@ class Launch:
     """Bytes per GPU left for the cache, where the operator knows them."""
     literal: bool = False
     """Whether the options came from a literal vLLM command line."""
+    written: Written | None = None
+    """The words that it was read from, to read them again as another release does."""
     offline: bool = False
     """Whether Python's `LLM(…)` starts the engine, which takes more tokens a batch than the server by default."""
 

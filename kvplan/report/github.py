@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.outcomes import LostOutcome, Reported, Told

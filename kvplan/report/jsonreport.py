@@ -18,6 +18,7 @@ from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
 from kvplan.rules.suppression import Suppressed
+from kvplan.rules.values import Finding
 
 SCHEMA_ID = "kvplan/1"
 
@@ -81,7 +82,7 @@ def to_dict(report: Report) -> JsonObject:
             "error": None if plan.error is None else _error(plan.error),
             "later_errors": [_error(error) for error in plan.later_errors],
         },
-        "findings": [told(finding) for finding in report.findings],
+        "findings": [_finding(finding) for finding in report.findings],
         "suppressed": [_suppressed(one) for one in report.suppressed],
         "suppressed_count": len(report.suppressed),
         "verdict": str(report.verdict),
@@ -89,6 +90,9 @@ def to_dict(report: Report) -> JsonObject:
     }
     if report.detail is Detail.WHY:
         found["trace"] = [_step(step) for step in selected_steps(report)]
+        found["attempts"] = [
+            {"rule": finding.rule, **told(attempt)} for finding in report.findings for attempt in finding.attempts
+        ]
     return found
 
 
@@ -236,8 +240,12 @@ def _error(error: StartupError) -> JsonObject:
     return told(error, without=frozenset({"facts"}), after={"message": {"code": error.code}})
 
 
+def _finding(finding: Finding) -> JsonObject:
+    return told(finding, without=frozenset({"changes", "attempts"}))
+
+
 def _suppressed(one: Suppressed) -> JsonObject:
-    return {**told(one.finding), **told(one, without=frozenset({"finding"}))}
+    return {**_finding(one.finding), **told(one, without=frozenset({"finding"}))}
 
 
 def _step(step: Step | BlockSizeStep) -> JsonObject:

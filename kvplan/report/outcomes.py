@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.report.places import is_file, relative
 from kvplan.report.scanvalues import NotFollowed, ScanReport
 from kvplan.report.sweepvalues import SweepReport

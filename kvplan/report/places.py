@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import quote
 
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 
 
 def is_file(location: Location) -> bool:

@@ -28,3 +28,14 @@ def reasons(page: Page, report: Report) -> None:
             behaviour = step.behaviour
             reference = f" ({behaviour.reference})" if behaviour.reference else ""
             page.line(f"vLLM {span(behaviour)}: {behaviour.summary}{reference}", indent=2 * GAP)
+    if report.layer is None and report.value is None:
+        _attempts(page, report)
+
+
+def _attempts(page: Page, report: Report) -> None:
+    """What was tried to mend each finding, and the rules that speak against it."""
+    for finding in report.findings:
+        if finding.attempts:
+            page.heading(f"What was tried against {finding.rule}")
+        for attempt in finding.attempts:
+            page.line(f"{attempt.words}: {attempt.outcome}", indent=GAP)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from kvplan import __version__
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.report import documentation, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject

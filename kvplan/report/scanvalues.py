@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.launch.found import FoundLaunch, Unreadable
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.report.values import Report, Verdict, worst
 from kvplan.rules.limits.kv912_launch_not_followed import CODE
 from kvplan.rules.suppression import Origin, Stale, Suppressed

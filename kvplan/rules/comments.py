@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 from kvplan.errors import InputError
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.rules.running import get
 from kvplan.rules.suppression import Comment
 

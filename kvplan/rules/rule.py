@@ -5,11 +5,23 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from enum import Enum
 
 from kvplan.engine.failures import Failure
 from kvplan.engine.values import Plan
 from kvplan.releases import Release
 from kvplan.rules.values import Finding, Severity
+
+
+class Advice(Enum):
+    """What a rule's own words on how to mend a finding are worth: a change of options is planned, never advised."""
+
+    NONE = "none"
+    """Nothing: what mends it is a change of the launch, and where none works there is none."""
+    WHERE_NOTHING_WORKS = "else"
+    """They speak of something else than the launch's options (a GPU, a checkpoint): told where no change works."""
+    ALONE = "alone"
+    """They are what mends it, and no change of options is looked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +106,8 @@ class Rule:
     since: str | None = None
     until: str | None = None
     claims: tuple[type[Failure], ...] = ()
+    advice: Advice = Advice.NONE
+    """What its own words on how to mend it are worth beside changes that were planned."""
     pair: Callable[[Plan, Plan], Iterable[Finding]] | None = None
     """For launches that hand caches to each other: from the plans of the one that fills the cache (prefill) and
     the one that reads it (decode) to findings on the latter. Such a rule finds nothing in a launch alone."""

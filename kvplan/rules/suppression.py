@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from kvplan.launch.globs import Globs
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.rules.registry import RULES
 from kvplan.rules.values import Finding, Severity
 

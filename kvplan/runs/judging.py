@@ -28,6 +28,8 @@ class Choice:
     """Whether comments, entries and a baseline suppress findings."""
     entries: tuple[SettingsEntry, ...] = ()
     """What the settings file suppresses."""
+    fixes: int | None = 3
+    """How many changes are told for a finding at most; None for all that were found."""
     today: date = field(default_factory=date.today)
     """The day on which entries hold or have expired."""
 
@@ -44,7 +46,12 @@ def findings_of(plan: Plan, choice: Choice) -> tuple[Finding, ...]:
     """What the chosen rules find, with the operator's severities, worst first. Nothing is suppressed yet."""
     from kvplan.rules import regraded, run
 
-    return regraded(run(plan, select=choice.select, ignore=choice.ignore), choice.severities)
+    found = run(plan, select=choice.select, ignore=choice.ignore)
+    if any(one.changes or one.severity.rank == 0 for one in found):
+        from kvplan.runs.fixes.mending import mended
+
+        found = mended(plan, found, choice.fixes)
+    return regraded(found, choice.severities)
 
 
 def dismissed(plan: Plan, choice: Choice) -> bool:

@@ -15,10 +15,11 @@ from kvplan.errors import InputError
 from kvplan.launch.build import expand_skip_layers, from_arguments, from_command, from_options
 from kvplan.launch.environment import knows, parse_assignments
 from kvplan.launch.hardware import parse_gpu
+from kvplan.launch.locations import Location
 from kvplan.launch.parser import EntryPoint
 from kvplan.launch.prefixes import strip
 from kvplan.launch.tokens import Token, tokens_of
-from kvplan.launch.values import Launch, Location
+from kvplan.launch.values import Launch
 from kvplan.releases import KNOWN, resolve
 
 NEWEST = resolve("0.33.0")

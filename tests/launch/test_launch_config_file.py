@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kvplan.errors import InputError
+from kvplan.launch.locations import OriginKind
 from kvplan.launch.parser import EntryPoint, Parsed, parse
 from kvplan.launch.tokens import tokens_of
-from kvplan.launch.values import OriginKind
 from kvplan.releases import resolve
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kvplan.launch.found import FoundLaunch, Unreadable
+from kvplan.launch.locations import Location
 from kvplan.launch.passages import Source
 from kvplan.launch.resolving import Answers
 from kvplan.launch.scanning import FileResult, Text, launches
-from kvplan.launch.values import Location
 
 MANIFESTS = Path(__file__).parent / "manifests"
 

@@ -23,7 +23,8 @@ from kvplan.engine.values import (
     StartupError,
     Step,
 )
-from kvplan.launch.values import Hardware, Launch, OriginKind, Setting
+from kvplan.launch.locations import OriginKind
+from kvplan.launch.values import Hardware, Launch, Setting
 from kvplan.releases import Behaviour, resolve
 from kvplan.rules.values import Finding, Severity
 

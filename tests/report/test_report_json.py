@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from kvplan.engine.values import Plan
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.report.jsonreport import render, to_dict
 from kvplan.report.schema import SCHEMA_FILE, PlanReport, build, text
 from kvplan.report.values import Detail, make
@@ -73,6 +73,7 @@ def test_the_fields_of_the_design_are_there(good: Plan, make_finding: Callable[.
         "options",
         "location",
         "fix",
+        "fixes",
         "references",
     }
 

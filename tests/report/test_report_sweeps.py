@@ -184,7 +184,7 @@ def test_a_narrow_terminal_folds_no_figure(width: int) -> None:
 def test_findings_of_several_rows_are_told_once() -> None:
     text = " ".join(sweep(*GLM, "--releases", "0.24..0.26", "--gpu", "h200").stdout.split())
     assert text.count("warning KV202:") == 1
-    assert "in: vLLM 0.24.0, 0.25.1 (told for 0.24.0) fix: use vLLM 0.26.0 or later" in text
+    assert "in: vLLM 0.24.0, 0.25.1 (told for 0.24.0) fix: use vLLM 0.26.0 (a cache of" in text
     assert "More about a finding: kvplan explain KV201" in text
 
 

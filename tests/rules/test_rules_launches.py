@@ -28,7 +28,7 @@ def test_skip_list_without_dtype(launched: Any) -> None:
         "the skip list 0 1 has no effect: --kv-cache-dtype auto resolves to bfloat16, the model's own dtype, so no "
         "layer is quantised"
     )
-    assert "--kv-cache-dtype fp8" in (finding.fix or "")
+    assert finding.changes[0].values == (("kv_cache_dtype", "fp8"),)
 
 
 def test_0_24_ignores_the_list(launched: Any) -> None:
@@ -36,7 +36,7 @@ def test_0_24_ignores_the_list(launched: Any) -> None:
     finding = _one(plan, "KV202")
     assert finding.message == "vLLM 0.24.0 ignores the skip list for MLA layers: layers 0-1 stay fp8_ds_mla"
     assert finding.layers == (0, 1)
-    assert "0.26.0" in (finding.fix or "")
+    assert finding.changes[0].release == "0.26.0"
     assert "KV502" not in _codes(plan)
 
 
@@ -71,7 +71,7 @@ def test_auto_on_b200(launched: Any) -> None:
     finding = _one(launched(GLM, "0.33.0", "b200"), "KV207")
     assert finding.message.startswith("no cache dtype is asked for and the cache becomes fp8_e4m3: ")
     mended = launched(f"{GLM} --kv-cache-dtype bfloat16", "0.33.0", "b200")
-    assert finding.fix == "to keep the model's own dtype pass --kv-cache-dtype bfloat16"
+    assert finding.changes[0].values == (("kv_cache_dtype", "bfloat16"),)
     assert not {layer.cache_dtype for layer in mended.layers} & {"fp8_e4m3", "fp8", "fp8_ds_mla"}
 
 
@@ -200,7 +200,7 @@ def test_checkpoint_scheme_over_the_flag(launched: Any) -> None:
         "--kv-cache-dtype bfloat16 is not used: vLLM 0.21.0 takes fp8 from the checkpoint's kv_cache_scheme for "
         "layers 0-39"
     )
-    assert finding.fix == "use vLLM 0.22.1 or later, where the flag wins"
+    assert finding.changes[0].release == "0.22.1"
 
 
 def test_block_size_overruled(launched: Any) -> None:

@@ -12,7 +12,8 @@ import pytest
 from kvplan.engine.failures import Failure, ModelRefused, NoCommonBlockSize, PoolTooSmall, ViewMismatch
 from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
-from kvplan.launch.values import Location, OriginKind, Setting
+from kvplan.launch.locations import Location, OriginKind
+from kvplan.launch.values import Setting
 from kvplan.releases import resolve
 from kvplan.rules import Severity, get, rules, run
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvplan.launch.globs import any_of
-from kvplan.launch.values import Location
+from kvplan.launch.locations import Location
 from kvplan.rules.comments import comments
 from kvplan.rules.suppression import (
     Known,

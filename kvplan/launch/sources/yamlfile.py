@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from kvplan.launch.locations import Location
 from kvplan.launch.passages import Passage, Source
-from kvplan.launch.values import Location
 
 MAX_DEPTH = 100
 MAX_WEIGHT = 200_000

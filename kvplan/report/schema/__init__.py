@@ -378,6 +378,15 @@ class Location(Part):
     column: int
 
 
+class Fix(Part):
+    """A change to the launch with which the finding is gone, and no new error is there."""
+
+    words: str
+    """What to do, as an operator would type it."""
+    effect: str
+    """What it costs or keeps; empty where nothing that kvplan computes changes."""
+
+
 class Finding(Part):
     """One thing that is wrong, and how to mend it."""
 
@@ -388,6 +397,9 @@ class Finding(Part):
     options: list[str]
     location: Location | None
     fix: str | None
+    """What mends it: the first of `fixes`, or advice about something that is no option."""
+    fixes: list[Fix]
+    """Changes to the launch that were planned and mend it, the one that changes least first."""
     references: list[str]
 
 
@@ -411,6 +423,15 @@ class TraceStep(Part):
     option: str | None
     behaviour: str | None
     reference: str | None
+
+
+class Attempt(Part):
+    """A change to the launch that was planned to mend a finding."""
+
+    rule: str
+    words: str
+    outcome: str
+    """The rules that speak against it, or that it works and what it costs."""
 
 
 class PlanReport(Part):
@@ -440,6 +461,8 @@ class PlanReport(Part):
     """The engine's own answers cover this architecture in this release; otherwise the numbers are derived."""
     trace: list[TraceStep] | None = None
     """Only in what `kvplan why` prints."""
+    attempts: list[Attempt] | None = None
+    """Changes that were planned to mend findings, whatever came of them; only in what `kvplan why` prints."""
 
 
 def build() -> dict[str, Any]:

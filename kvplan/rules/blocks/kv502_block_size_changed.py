@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import BlockSizeStep, Plan
+from kvplan.launch.changing import Change
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
 
@@ -27,7 +28,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=f"{FLAG} {asked} is not used: the block size is {last.block_size} ({last.text})",
             options=(FLAG, *((SKIP_FLAG,) if raised is not None else ())),
-            fix=_fix(last, raised),
+            changes=_ways(last, raised),
         )
     elif raised is not None and raised.block_size != _before(steps, raised):
         idle = not (plan.skip.matched_layers or plan.skip.matched_drafts)
@@ -39,15 +40,8 @@ def check(plan: Plan) -> Iterator[Finding]:
                 + (", although it skips no layer" if idle else "")
             ),
             options=(SKIP_FLAG,),
-            fix=_idle_fix(plan) if idle else None,
+            changes=(Change(without=("kv_cache_dtype_skip_layers",)),) if idle else (),
         )
-
-
-def _idle_fix(plan: Plan) -> str:
-    """What to do with a list that only costs."""
-    if plan.skip.ignored_layers:
-        return f"drop {SKIP_FLAG}: in this release it does nothing else for this model"
-    return f"drop {SKIP_FLAG}, or name layers that exist"
 
 
 def _before(steps: tuple[BlockSizeStep, ...], step: BlockSizeStep) -> int:
@@ -56,11 +50,10 @@ def _before(steps: tuple[BlockSizeStep, ...], step: BlockSizeStep) -> int:
     return steps[position - 1].block_size if position else step.block_size
 
 
-def _fix(last: BlockSizeStep, raised: BlockSizeStep | None) -> str:
-    """How to get, or accept, the size."""
-    if raised is not None:
-        return f"drop {SKIP_FLAG}, or give {FLAG} {last.block_size} to make it explicit"
-    return f"drop {FLAG}, or give {FLAG} {last.block_size}"
+def _ways(last: BlockSizeStep, raised: BlockSizeStep | None) -> tuple[Change, ...]:
+    """How to get the size, or to ask for the one that there is."""
+    explicit = Change(values=(("block_size", last.block_size),))
+    return (Change(without=("block_size" if raised is None else "kv_cache_dtype_skip_layers",)), explicit)
 
 
 RULE = Rule(

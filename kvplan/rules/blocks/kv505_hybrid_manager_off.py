@@ -26,7 +26,6 @@ def check(plan: Plan) -> Iterator[Finding]:
             severity=Severity.ERROR,
             message=f"{words.release_name(plan)} refuses the hybrid KV cache manager as it is set ({said(error)})",
             options=(FLAG,),
-            fix=f"drop {FLAG} and --no-disable-hybrid-kv-cache-manager: vLLM then decides",
         )
     settings, geometry = plan.settings, plan.geometry
     if failed or settings is None or geometry is None or not settings.hybrid_manager_disabled:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -28,7 +29,10 @@ def check(plan: Plan) -> Iterator[Finding]:
                 "prefix caching, which shares whole blocks only, never hits"
             ),
             options=("--block-size", "--max-model-len"),
-            fix="lower --block-size, or leave it out",
+            changes=(
+                Change(without=("block_size",)),
+                *(Change(values=(("block_size", size),)) for size in (64, 32, 16) if size <= settings.max_model_len),
+            ),
         )
 
 

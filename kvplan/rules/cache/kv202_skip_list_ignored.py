@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.facade import Role
 from kvplan.engine.values import Plan
 from kvplan.history.cache import MLA_HONOURS_SKIP_LIST
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import SKIP_FLAG, attention_layers, mla_indices
 from kvplan.rules.rule import Example, Rule
@@ -31,7 +32,10 @@ def check(plan: Plan) -> Iterator[Finding]:
             ),
             layers=upgradable,
             options=(SKIP_FLAG,),
-            fix=f"use vLLM {MLA_HONOURS_SKIP_LIST.since} or later, or drop {SKIP_FLAG}",
+            changes=(
+                Change(release=MLA_HONOURS_SKIP_LIST.since),
+                Change(without=("kv_cache_dtype_skip_layers",)),
+            ),
         )
     if rest:
         classes = sorted({layer.layer_class for layer in plan.layers if layer.index in rest})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import is_quantised
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, SKIP_FLAG, quantised_layers
 from kvplan.rules.rule import Example, Rule
@@ -32,7 +33,10 @@ def check(plan: Plan) -> Iterator[Finding]:
         severity=Severity.WARNING,
         message=f"the skip list {words.tokens(plan.skip.tokens)} has no effect: {why}, so no layer is quantised",
         options=(SKIP_FLAG, DTYPE_FLAG),
-        fix=f"add {DTYPE_FLAG} fp8 to quantise the other layers, or drop {SKIP_FLAG}",
+        changes=(
+            Change(values=(("kv_cache_dtype", "fp8"),)),
+            Change(without=("kv_cache_dtype_skip_layers",)),
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import SKIP_FLAG, attention_layers
 from kvplan.rules.rule import Example, Rule
@@ -30,7 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         ),
         layers=concerned,
         options=(SKIP_FLAG,),
-        fix=f"drop {SKIP_FLAG}: on {words.gpu_name(plan)} this model has no unquantised cache",
+        changes=(Change(without=("kv_cache_dtype_skip_layers",)),),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.history.cache import COMPRESSED_TENSORS_OVERRIDES_FLAG
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG, attention_layers, kv_scheme, of
 from kvplan.rules.rule import Example, Rule
@@ -38,7 +39,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         ),
         layers=of(changed),
         options=(DTYPE_FLAG,),
-        fix=f"use vLLM {words.release_after(COMPRESSED_TENSORS_OVERRIDES_FLAG)} or later, where the flag wins",
+        changes=(Change(release=words.release_after(COMPRESSED_TENSORS_OVERRIDES_FLAG)),),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import is_quantised
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules.cache.attention import DTYPE_FLAG, kv_scheme, of, quantised_layers, reason
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -30,7 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         message=f"no cache dtype is asked for and the cache becomes {dtype}: {_why(plan)}",
         layers=of(quantised),
         options=(DTYPE_FLAG,),
-        fix=f"to keep the model's own dtype pass {DTYPE_FLAG} {settings.model_dtype}",
+        changes=(Change(values=(("kv_cache_dtype", settings.model_dtype),)),),
     )
 
 

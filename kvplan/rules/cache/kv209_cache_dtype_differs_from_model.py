@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.failures import CacheDtypeMismatch
 from kvplan.engine.values import Plan
 from kvplan.history.cache import EXPLICIT_DTYPE_MUST_MATCH_MODEL
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
 from kvplan.rules.rule import Example, Rule
@@ -44,7 +45,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"vLLM {EXPLICIT_DTYPE_MUST_MATCH_MODEL.since} and later refuse that"
             ),
             options=(DTYPE_FLAG, "--dtype"),
-            fix=f"{DTYPE_FLAG} auto",
+            changes=(Change(values=(("kv_cache_dtype", "auto"),)),),
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.cache.attention import DTYPE_FLAG
 from kvplan.rules.rule import Example, Rule
@@ -30,7 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
         ),
         layers=deaf,
         options=(DTYPE_FLAG,),
-        fix=f"drop {DTYPE_FLAG}, and plan with the larger cache",
+        changes=(Change(without=("kv_cache_dtype",)),),
     )
 
 

@@ -8,7 +8,7 @@ from kvplan.engine.failures import CacheSchemeRefused, CheckpointQuantisationRef
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import indices, said
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV216"
@@ -51,6 +51,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="checkpoint-quantisation-refused",
     severity=Severity.ERROR,
     summary="vLLM refuses what the checkpoint's config says about its quantisation or its cache.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.failures import NoMemory
 from kvplan.engine.values import MemoryEstimate, Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV601"
@@ -50,6 +50,7 @@ def _too_heavy(plan: Plan, estimate: MemoryEstimate) -> Finding:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="nothing-left",
     severity=Severity.ERROR,
     summary="Weights and activations leave no memory for the cache.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.values import Plan
+from kvplan.engine.values import Capacity, Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -28,7 +29,7 @@ def check(plan: Plan) -> Iterator[Finding]:
                 "request can never finish"
             ),
             options=("--max-model-len",),
-            fix=f"lower --max-model-len well below {length}, or make room for the cache",
+            changes=_shorter(capacity, 1),
         )
     elif times < 2:
         yield Finding(
@@ -38,8 +39,16 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"the cache holds {times:.2f} requests of {length} tokens: a second long one waits or is preempted"
             ),
             options=("--max-model-len",),
-            fix="lower --max-model-len if requests are shorter in practice, or make room for the cache",
+            changes=_shorter(capacity, 2),
         )
+
+
+def _shorter(capacity: Capacity, times: int) -> tuple[Change, ...]:
+    """Contexts of which `times` fit, rounded down to something that people write."""
+    tokens = int((capacity.tokens or 0) / times)
+    lengths = (tokens // unit * unit for unit in (8_192, 1_024, 16))
+    fitting = dict.fromkeys(length for length in lengths if 0 < length < capacity.max_model_len)
+    return tuple(Change(values=(("max_model_len", length),)) for length in fitting)
 
 
 RULE = Rule(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import Role
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -34,7 +35,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             f"({words.percent(mine, whole)})"
         ),
         options=("--speculative-config",),
-        fix="a smaller draft, a draft of the eagle3 or mtp kind, or a quantised draft cache leaves more to requests",
+        changes=(Change(without=("speculative_config",)),),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import Role, blocks_too_few
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -37,7 +38,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             f"each keeps {words.counted(kept, 'state')} a layer, {held} of {words.number(blocks)} blocks"
         ),
         options=(FLAG,),
-        fix=f"{FLAG} {max(most, 1)}, more memory for the cache, or states of a smaller dtype (--mamba-ssm-cache-dtype)",
+        changes=(Change(values=(("max_num_seqs", max(most, 1)),)),),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import blocks_too_few
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -28,7 +29,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             "whole decode steps need"
         ),
         options=(FLAG,),
-        fix=f"{FLAG} {max(blocks, 1)} or less, more memory for the cache, or --enforce-eager",
+        changes=(Change(values=(("max_num_seqs", max(blocks, 1)),)), Change(values=(("enforce_eager", True),))),
     )
 
 

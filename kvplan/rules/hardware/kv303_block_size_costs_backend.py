@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -28,7 +29,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             ),
             layers=choice.layers,
             options=(FLAG,),
-            fix=f"drop {FLAG}: the preferred backend then chooses its own block size",
+            changes=(Change(without=("block_size",)),),
         )
 
 

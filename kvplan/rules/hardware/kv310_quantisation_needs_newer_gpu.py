@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.failures import QuantisationCapability
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV310"
@@ -31,6 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="quantisation-needs-newer-gpu",
     severity=Severity.ERROR,
     summary="The GPU is too old for the checkpoint's quantisation method.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import indices, said
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV905"
@@ -27,6 +27,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="unexplained-failure",
     severity=Severity.ERROR,
     summary="Start-up fails, and kvplan has no better words for it than vLLM.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.failures import NotEmulated
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV906"
@@ -27,6 +27,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="architecture-not-emulated",
     severity=Severity.ERROR,
     summary="kvplan does not emulate this architecture; nothing is said about vLLM.",

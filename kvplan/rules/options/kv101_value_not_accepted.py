@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kvplan.engine.failures import InvalidValue, RefusedOption
 from kvplan.engine.values import Plan
-from kvplan.launch.values import Location
+from kvplan.launch.changing import Change
+from kvplan.launch.locations import Location
 from kvplan.rules import words
 from kvplan.rules.options.availability import accepted, common, nearest, span, with_value
 from kvplan.rules.options.refusals import RefusalKind, location_of, refusals
@@ -54,6 +55,7 @@ def _finding(plan: Plan, option: str | None, message: str, location: Location | 
         options=(flag,),
         location=location or location_of(plan.launch, option),
         fix=fix,
+        changes=() if close is None else (Change(values=((name, close),)),),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.launch.values import Remark
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV105"
@@ -32,6 +32,7 @@ def _finding(remark: Remark, severity: Severity, message: str, fix: str) -> Find
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="other-model-served",
     severity=Severity.ERROR,
     summary="The model name stands where vLLM does not read it, so another model is served.",

@@ -8,7 +8,7 @@ from kvplan.engine.failures import RefusedOption
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.options.refusals import RefusalKind, location_of, refusals
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV108"
@@ -41,6 +41,7 @@ def _fix(option: str | None, text: str) -> str:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="command-line-refused",
     severity=Severity.ERROR,
     summary="Options that exclude each other, an ambiguous abbreviation or a missing value.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.failures import RemoteCodeNeeded
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV121"
@@ -36,6 +36,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="remote-code-needed",
     severity=Severity.ERROR,
     summary="The model's config can only be read with code from its repository.",

@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from kvplan.engine.failures import RefusedOption
 from kvplan.engine.values import Plan
-from kvplan.launch.values import Launch, Location, Refusal
+from kvplan.launch.locations import Location
+from kvplan.launch.values import Launch, Refusal
 
 _ABSENT = frozenset({"unknown_option", "removed_option", "not_yet_option"})
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules.pairs.example import together
-from kvplan.rules.rule import Rule
+from kvplan.rules.rule import Advice, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV702"
@@ -40,6 +40,7 @@ def _dtype(plan: Plan) -> str:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="pair-cache-dtype-differs",
     severity=Severity.ERROR,
     summary="Prefill and decode keep the cache in different dtypes.",

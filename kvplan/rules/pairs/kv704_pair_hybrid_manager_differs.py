@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules.pairs.example import together
-from kvplan.rules.rule import Rule
+from kvplan.rules.rule import Advice, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV704"
@@ -42,6 +42,7 @@ def _state(on: bool) -> str:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="pair-hybrid-manager-differs",
     severity=Severity.ERROR,
     summary="Only one of prefill and decode uses the hybrid KV cache manager.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules.pairs.example import together
-from kvplan.rules.rule import Rule
+from kvplan.rules.rule import Advice, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV705"
@@ -34,6 +34,7 @@ def pair(prefill: Plan, decode: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.ALONE,
     name="pair-backend-differs",
     severity=Severity.ERROR,
     summary="Prefill and decode use different attention backends.",

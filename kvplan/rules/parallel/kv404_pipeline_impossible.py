@@ -8,7 +8,7 @@ from kvplan.engine.failures import EmptyStage, PartUnnamed, PipelinePartition, P
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import said
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV404"
@@ -54,6 +54,7 @@ def _finding(message: str, fix: str) -> Finding:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="pipeline-impossible",
     severity=Severity.ERROR,
     summary="The pipeline stages do not fit the model.",

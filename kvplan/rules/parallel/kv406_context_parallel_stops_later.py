@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.facade import needs_one_group, returns_softmax_sums
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV406"
@@ -51,6 +51,7 @@ def check(plan: Plan) -> Iterator[Finding]:
 
 RULE = Rule(
     code=CODE,
+    advice=Advice.WHERE_NOTHING_WORKS,
     name="context-parallel-stops-later",
     severity=Severity.ERROR,
     summary="Context parallelism passes planning and stops the engine afterwards.",
