@@ -43,6 +43,7 @@ from kvplan.rules.capacity import (
     kv608_draft_costs_cache,
     kv609_states_limit_requests,
     kv610_graphs_outnumber_states,
+    kv611_prefixes_shorter_than_a_block,
 )
 from kvplan.rules.hardware import (
     kv301_no_backend,
@@ -98,6 +99,7 @@ from kvplan.rules.parallel import (
     kv404_pipeline_impossible,
     kv405_too_few_gpus,
     kv406_context_parallel_stops_later,
+    kv408_idle_gpus,
     kv410_weight_block_split,
     kv411_no_experts,
     kv412_ranks_refused,
@@ -156,6 +158,7 @@ RULES: tuple[Rule, ...] = (
     kv404_pipeline_impossible.RULE,
     kv405_too_few_gpus.RULE,
     kv406_context_parallel_stops_later.RULE,
+    kv408_idle_gpus.RULE,
     kv410_weight_block_split.RULE,
     kv411_no_experts.RULE,
     kv412_ranks_refused.RULE,
@@ -177,6 +180,7 @@ RULES: tuple[Rule, ...] = (
     kv608_draft_costs_cache.RULE,
     kv609_states_limit_requests.RULE,
     kv610_graphs_outnumber_states.RULE,
+    kv611_prefixes_shorter_than_a_block.RULE,
     kv701_pair_release_differs.RULE,
     kv702_pair_cache_dtype_differs.RULE,
     kv703_pair_block_size_differs.RULE,
