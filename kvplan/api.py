@@ -391,9 +391,9 @@ def _choice(select: Collection[str] | None, ignore: Collection[str] | None, *, s
 
 
 def _bytes(memory: str | int) -> int:
-    from kvplan.launch.sizes import parse_size
+    from kvplan.launch.sizes import parse_available
 
-    return parse_size(str(memory), "available_kv_memory")
+    return parse_available(str(memory), "available_kv_memory")
 
 
 def _globs(name: str, patterns: Sequence[str]) -> Globs | None:

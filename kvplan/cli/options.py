@@ -54,7 +54,7 @@ _LAUNCH = (
     click.option(
         "--available-kv-memory",
         metavar="SIZE",
-        help="Memory for the cache on each GPU, such as 60GiB or a number of bytes.",
+        help="Memory for the cache on each GPU, 60GiB, bytes, or the line of vLLM's log that tells it.",
     ),
     click.option(
         "--weights",

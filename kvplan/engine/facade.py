@@ -46,6 +46,7 @@ __all__ = [
     "is_covered",
     "is_packed",
     "is_quantised",
+    "memory_budget",
     "modelopt_cache_dtype",
     "modelopt_section",
     "needs_one_group",
@@ -76,3 +77,12 @@ def boundary_layers(plan: Plan) -> tuple[int, ...]:
         return ()
     given = set(plan.launch.get("kv_cache_dtype_skip_layers") or ())
     return tuple(sorted(int(token) for token in settings.skip_tokens if token not in given))
+
+
+def memory_budget(plan: Plan) -> int | None:
+    """Bytes of one GPU that vLLM may use for everything; None where no GPU was named, or a size of the cache is asked
+    for, which takes the place of the share (`request_memory`, v1/worker/utils.py)."""
+    settings, hardware = plan.settings, plan.launch.hardware
+    if settings is None or hardware.assumed or settings.kv_cache_memory_bytes is not None:
+        return None
+    return int(hardware.memory_bytes * settings.gpu_memory_utilization)

@@ -72,14 +72,14 @@ def launch_of(request: LaunchRequest) -> Launch:
     """The launch, whichever way it was written. Raises InputError for options that cannot be used."""
     from kvplan.launch.build import from_command, from_options
     from kvplan.launch.hardware import parse_gpu
-    from kvplan.launch.sizes import parse_size
+    from kvplan.launch.sizes import parse_available
     from kvplan.releases import resolve
 
     memory = request.available_kv_memory
     common: dict[str, Any] = {
         "release": resolve(request.vllm_version),
         "hardware": None if request.gpu is None else parse_gpu(request.gpu),
-        "available_kv_memory": None if memory is None else parse_size(memory, "--available-kv-memory"),
+        "available_kv_memory": None if memory is None else parse_available(memory, "--available-kv-memory"),
         "environment": request.environment,
     }
     if request.literal is None:

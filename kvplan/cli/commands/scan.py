@@ -53,7 +53,9 @@ What cannot be followed counts as a warning.
     help="The vLLM release of launches that do not name theirs.",
 )
 @click.option("--gpu", metavar="GPU[:COUNT]", shell_complete=gpus, help="The GPU of launches that do not name theirs.")
-@click.option("--available-kv-memory", metavar="SIZE", help="Memory for the cache on each GPU, such as 60GiB.")
+@click.option(
+    "--available-kv-memory", metavar="SIZE", help="Memory for the cache on each GPU, such as 60GiB; or what vLLM logs."
+)
 @click.option(
     "--env",
     metavar="NAME=VALUE",
@@ -111,7 +113,7 @@ def command(
     from kvplan.launch.environment import parse_assignments
     from kvplan.launch.hardware import parse_gpu
     from kvplan.launch.resolving import Answers, parse_model_map
-    from kvplan.launch.sizes import parse_size
+    from kvplan.launch.sizes import parse_available
     from kvplan.releases import resolve
     from kvplan.rules.values import Severity
     from kvplan.runs import baseline
@@ -124,7 +126,7 @@ def command(
         release=None if vllm_version is None else resolve(vllm_version).name,
         gpu=None if gpu is None else parse_gpu(gpu),
         available_kv_memory=(
-            None if available_kv_memory is None else parse_size(available_kv_memory, "--available-kv-memory")
+            None if available_kv_memory is None else parse_available(available_kv_memory, "--available-kv-memory")
         ),
         environment=parse_assignments(env),
         models={**settings.additions.models, **parse_model_map(model_map)},

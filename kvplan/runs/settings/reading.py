@@ -13,7 +13,7 @@ from kvplan.checkpoint.additions import Additions
 from kvplan.errors import InputError
 from kvplan.launch.globs import Globs, any_of, fixed
 from kvplan.launch.hardware import parse_gpu
-from kvplan.launch.sizes import parse_size
+from kvplan.launch.sizes import parse_available
 from kvplan.releases import resolve
 from kvplan.rules import chosen, get
 from kvplan.rules.suppression import SettingsEntry
@@ -67,7 +67,7 @@ class _Reader:
             "gpu": (found.gpu, parse_gpu),
             "available-kv-memory": (
                 found.available_kv_memory,
-                lambda text: parse_size(text, "--available-kv-memory"),
+                lambda text: parse_available(text, "--available-kv-memory"),
             ),
             "fail-on": (found.fail_on, Severity),
         }
