@@ -95,9 +95,9 @@ class Release:
         """Whether `behaviour` holds in this release."""
         return behaviour.covers(self.acts_as)
 
-    def within(self, since: str | None, until: str | None) -> bool:
-        """Whether this release lies in a table row's range of known releases (both ends inclusive)."""
-        return Span(since=since, until=until).covers(self.acts_as)
+    def within(self, span: Span) -> bool:
+        """Whether this release lies in a table row's span."""
+        return span.covers(self.acts_as)
 
     def __str__(self) -> str:
         return self.name

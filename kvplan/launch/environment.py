@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kvplan.errors import InputError
 from kvplan.launch.values import Remark
-from kvplan.releases import KNOWN, Release
+from kvplan.releases import KNOWN, Release, Span
 
 MATTERING: Mapping[str, str] = {
     "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE": "keeps the hybrid manager with chunked attention",
@@ -56,7 +56,7 @@ def parse_assignments(texts: Iterable[str]) -> dict[str, str]:
 
 def knows(name: str, release: Release) -> bool:
     """Whether `release` reads the variable `name`."""
-    return any(release.within(since, until) for since, until in _ranges().get(name, ()))
+    return any(release.within(span) for span in _spans().get(name, ()))
 
 
 def remarks_on(environment: Mapping[str, str], release: Release) -> list[Remark]:
@@ -69,14 +69,16 @@ def remarks_on(environment: Mapping[str, str], release: Release) -> list[Remark]
 
 
 def _where_known(name: str) -> str:
-    ranges = _ranges().get(name)
-    if ranges is None:
+    spans = _spans().get(name)
+    if spans is None:
         return f"no vLLM release from {KNOWN[0]} on reads this variable"
-    spans = [f"{since or KNOWN[0]} to {until or KNOWN[-1]}" for since, until in ranges]
-    return f"only vLLM {' and '.join(spans)} reads this variable"
+    known = [f"{span.since or KNOWN[0]} to {span.until or KNOWN[-1]}" for span in spans]
+    return f"only vLLM {' and '.join(known)} reads this variable"
 
 
 @cache
-def _ranges() -> Mapping[str, tuple[tuple[str | None, str | None], ...]]:
+def _spans() -> Mapping[str, tuple[Span, ...]]:
     text = (Path(__file__).parent / "data" / "environment.json").read_text("utf-8")
-    return {name: tuple((since, until) for since, until in runs) for name, runs in json.loads(text).items()}
+    return {
+        name: tuple(Span(since=since, until=until) for since, until in runs) for name, runs in json.loads(text).items()
+    }

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from kvplan.releases import KNOWN, Release
+from kvplan.releases import KNOWN, Release, Span
 
 
 class Kind(StrEnum):
@@ -58,8 +58,8 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """One option as the releases from `since` to `until` (both inclusive, None: open) register it."""
+class Option(Span):
+    """One option as the releases of its span register it."""
 
     name: str
     flags: tuple[str, ...]
@@ -73,8 +73,6 @@ class Option:
     default: Any = None
     const: Any = None
     deprecated: bool = False
-    since: str | None = None
-    until: str | None = None
 
     @property
     def positional(self) -> bool:
@@ -318,29 +316,32 @@ def choices_of(name: str, release: Release) -> tuple[Any, ...] | None:
 
 def lifetime_of(flag: str) -> Lifetime | None:
     """The known releases whose parsers accept the spelling `flag` in full, or None where none does."""
-    rows = [row for row in _rows() if flag in row["flags"] or flag in row.get("hidden", ())]
-    having = tuple(name for name in KNOWN if any(_holds(row, Release(name, name)) for row in rows))
+    spans = [span for span, row in _rows() if flag in row["flags"] or flag in row.get("hidden", ())]
+    having = tuple(name for name in KNOWN if any(span.covers(name) for span in spans))
     return Lifetime(having[0], having[-1], having) if having else None
 
 
 def all_flags() -> tuple[str, ...]:
     """Every spelling that any known release accepts, without the opposites made by `--no-`."""
-    found = {flag for row in _rows() for flag in row["flags"] if not flag.startswith("--no-")}
+    found = {flag for _, row in _rows() for flag in row["flags"] if not flag.startswith("--no-")}
     return tuple(sorted(found))
 
 
 def fields_of(name: str, release: Release) -> frozenset[str] | None:
     """The fields that `release` knows in the config object of option `name`, or None where it has no such object."""
-    ranges = _config_fields().get(name)
-    if ranges is None:
+    spans = _config_fields().get(name)
+    if spans is None:
         return None
-    return frozenset(field for field, (since, until) in ranges.items() if release.within(since, until))
+    return frozenset(field for field, span in spans.items() if release.within(span))
 
 
 @cache
-def _config_fields() -> Mapping[str, Mapping[str, tuple[str | None, str | None]]]:
-    fields: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = json.loads(_data("config_fields.json"))
-    return fields
+def _config_fields() -> Mapping[str, Mapping[str, Span]]:
+    read: Mapping[str, Mapping[str, tuple[str | None, str | None]]] = json.loads(_data("config_fields.json"))
+    return {
+        name: {field: Span(since=since, until=until) for field, (since, until) in spans.items()}
+        for name, spans in read.items()
+    }
 
 
 def _data(name: str) -> str:
@@ -348,13 +349,9 @@ def _data(name: str) -> str:
 
 
 @cache
-def _rows() -> Sequence[Mapping[str, Any]]:
+def _rows() -> tuple[tuple[Span, Mapping[str, Any]], ...]:
     rows: Sequence[Mapping[str, Any]] = json.loads(_data("options.json"))
-    return rows
-
-
-def _holds(row: Mapping[str, Any], release: Release) -> bool:
-    return release.within(row.get("since"), row.get("until"))
+    return tuple((Span(since=row.get("since"), until=row.get("until")), row) for row in rows)
 
 
 def _option(row: Mapping[str, Any]) -> Option:
@@ -378,8 +375,7 @@ def _option(row: Mapping[str, Any]) -> Option:
 
 @cache
 def _table(name: str) -> OptionTable:
-    release = Release(name, name)
-    options = [_option(row) for row in _rows() if _holds(row, release)]
+    options = [_option(row) for span, row in _rows() if span.covers(name)]
     return OptionTable(
         release=name,
         by_flag={flag: option for option in options for flag in (*option.flags, *option.hidden)},

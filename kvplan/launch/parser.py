@@ -26,7 +26,7 @@ from kvplan.launch.options import Kind, Option, OptionTable, lifetime_of, table_
 from kvplan.launch.passages import Passage
 from kvplan.launch.tokens import Token
 from kvplan.launch.values import PARSER_REFUSES, Refusal, Remark, Setting
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 
 class EntryPoint(StrEnum):
@@ -123,9 +123,9 @@ class _Reading:
         lifetime = lifetime_of(flag)
         if lifetime is None:
             self.remark("unknown_option", flag, "no vLLM release that kvplan knows has this option", token)
-        elif self.release.within(lifetime.last, None):
+        elif self.release.within(Span(since=lifetime.last)):
             self.remark("removed_option", flag, f"vLLM has it up to {lifetime.last}", token)
-        elif self.release.within(None, lifetime.first):
+        elif self.release.within(Span(until=lifetime.first)):
             self.remark("not_yet_option", flag, f"vLLM has it from {lifetime.first}", token)
         else:
             having = ", ".join(lifetime.releases)

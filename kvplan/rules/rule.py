@@ -9,7 +9,7 @@ from enum import Enum
 
 from kvplan.engine.failures import Failure
 from kvplan.engine.values import Plan
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 from kvplan.rules.values import Finding, Severity
 
 
@@ -81,12 +81,12 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Span):
     """One rule. Codes never change meaning; names are kebab-case.
 
-    `severity` is the worst that a finding of this rule can have. `since` and `until` bound the known releases in
-    which it can fire (both inclusive, None for no bound). `claims` lists the start-up failures that this rule puts
-    into words: for each of a plan, `check` gives at least one error finding.
+    `severity` is the worst that a finding of this rule can have. Its span holds the known releases in which it can
+    fire. `claims` lists the start-up failures that this rule puts into words: for each of a plan, `check` gives at
+    least one error finding.
     """
 
     code: str
@@ -103,8 +103,6 @@ class Rule:
     """A launch close by that does not fire it."""
     references: tuple[str, ...] = ()
     """PRs and issues as `vllm#12345`."""
-    since: str | None = None
-    until: str | None = None
     claims: tuple[type[Failure], ...] = ()
     advice: Advice = Advice.NONE
     """What its own words on how to mend it are worth beside changes that were planned."""
@@ -114,4 +112,4 @@ class Rule:
 
     def applies(self, release: Release) -> bool:
         """Whether the rule can fire in `release`."""
-        return release.within(self.since, self.until)
+        return release.within(self)

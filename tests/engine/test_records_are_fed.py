@@ -32,6 +32,8 @@ class Record:
 
     fields: tuple[str, ...]
     bases: tuple[Key, ...]
+    by_name: bool = False
+    """Its fields have no places (`kw_only=True`)."""
 
 
 @dataclass
@@ -63,7 +65,8 @@ def unset(modules: Mapping[str, str]) -> list[str]:
         makers = [made[other] for other in records if (path, name) in _lineage(other, records)]
         given = {word for maker in makers for word in maker.names}
         given |= {word for words in copies if words <= set(whole) for word in words}
-        given |= set(whole[: max((maker.places for maker in makers), default=0)])
+        placed = _fields((path, name), records, placed=True)
+        given |= set(placed[: max((maker.places for maker in makers), default=0)])
         inherited = {each for base in record.bases for each in _fields(base, records)}
         found += [f"{path}: {name}.{each}" for each in record.fields if each not in given | inherited | DATES]
     return found
@@ -74,12 +77,13 @@ def _lineage(key: Key, records: Mapping[Key, Record]) -> set[Key]:
     return {key} | {one for base in bases for one in _lineage(base, records)}
 
 
-def _fields(key: Key, records: Mapping[Key, Record]) -> list[str]:
-    """Every field in the order in which places count."""
+def _fields(key: Key, records: Mapping[Key, Record], *, placed: bool = False) -> list[str]:
+    """Every field in the order in which places count; without those that have none where `placed`."""
     if key not in records:
         return []
-    inherited = [one for base in records[key].bases for one in _fields(base, records)]
-    return inherited + [one for one in records[key].fields if one not in inherited]
+    inherited = [one for base in records[key].bases for one in _fields(base, records, placed=placed)]
+    own = () if placed and records[key].by_name else records[key].fields
+    return inherited + [one for one in own if one not in inherited]
 
 
 class _Module:
@@ -115,9 +119,10 @@ class _Module:
                     if not (isinstance(line.annotation, ast.Constant) and line.annotation.value is None)
                 ),
                 tuple(key for base in node.bases for key in self.meaning.get(_name(base), ())),
+                any(_says(decorator, "kw_only") for decorator in node.decorator_list),
             )
             for node in self.classes
-            if any(map(_freezes, node.decorator_list))
+            if any(_says(decorator, "frozen") for decorator in node.decorator_list)
         }
 
     def note_calls(self, made: defaultdict[Key, Made]) -> list[set[str]]:
@@ -145,11 +150,11 @@ class _Module:
         return copies
 
 
-def _freezes(decorator: ast.expr) -> bool:
+def _says(decorator: ast.expr, word: str) -> bool:
     return (
         isinstance(decorator, ast.Call)
         and _name(decorator.func) == "dataclass"
-        and any(word.arg == "frozen" for word in decorator.keywords)
+        and any(each.arg == word for each in decorator.keywords)
     )
 
 
@@ -191,6 +196,22 @@ def test_a_field_that_is_only_declared_and_read_is_found(making: str, left: list
     making = f"from kvplan.engine.query import Query\n{making}"
     found = unset({"engine/query.py": DECLARED, "engine/making.py": making})
     assert found == [f"engine/query.py: {name}" for name in left]
+
+
+def test_fields_that_are_given_by_name_alone_take_no_place() -> None:
+    declared = """
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    since: str | None = None
+
+@dataclass(frozen=True)
+class Row(Span):
+    name: str
+    wide: bool = False
+
+Row("a", since="1")
+"""
+    assert unset({"engine/row.py": declared}) == ["engine/row.py: Row.wide"]
 
 
 def test_a_query_of_the_engine_that_nobody_feeds_is_found() -> None:

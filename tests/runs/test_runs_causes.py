@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from kvplan.history import capacity
 from kvplan.launch.hardware import default_hardware
 from kvplan.launch.values import Launch
-from kvplan.releases import KNOWN, Release, resolve
+from kvplan.releases import KNOWN, Release, Span, resolve
 from kvplan.report.sweepvalues import Explained, Explanation
 from kvplan.runs.causes import TABLES, Explainer, MixedRelease, differing
 
@@ -71,9 +71,9 @@ def test_two_of_which_neither_does_anything_alone() -> None:
 
 
 def test_tables_are_a_cause_of_their_own() -> None:
-    found = explained(lambda release: 10 + release.within("0.20.2", None))
+    found = explained(lambda release: 10 + release.within(Span(since="0.20.2")))
     assert (found.explained, names(found)) == (Explained.ALONE, {TABLES.name})
-    found = explained(lambda release: 10 + (release.within("0.20.2", None) and release.has(RESERVE)))
+    found = explained(lambda release: 10 + (release.within(Span(since="0.20.2")) and release.has(RESERVE)))
     assert (found.explained, names(found)) == (Explained.TOGETHER, {TABLES.name, RESERVE.name})
 
 

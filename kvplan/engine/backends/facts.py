@@ -8,30 +8,30 @@ from enum import StrEnum
 from typing import Generic, TypeAlias, TypeVar
 
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Dated(Generic[T]):
-    """A table cell whose value changed between releases: the first value, then (since, value) in order."""
+    """A table cell whose value changed between releases: the first value, then those that replaced it, in order."""
 
     first: T
-    changes: tuple[tuple[str, T], ...] = ()
+    changes: tuple[tuple[Span, T], ...] = ()
 
     def at(self, release: Release) -> T:
         """The value that holds in `release`."""
         value = self.first
-        for since, later in self.changes:
-            if release.within(since, None):
+        for span, later in self.changes:
+            if release.within(span):
                 value = later
         return value
 
 
 def always(first: T, *changes: tuple[str, T]) -> Dated[T]:
     """A dated cell, written as a row: the oldest value, then each later one with its first release."""
-    return Dated(first, changes)
+    return Dated(first, tuple((Span(since=since), later) for since, later in changes))
 
 
 class Feature(StrEnum):
@@ -62,16 +62,14 @@ PLAIN = always(("auto", "bfloat16"), ("0.18.1", ("auto", "float16", "bfloat16"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Backend:
-    """One attention backend as vLLM's class declares it. Callables answer where a table cell cannot.
+class Backend(Span):
+    """One attention backend as vLLM's class declares it, in the releases of its span.
 
-    Empty `head_sizes` or `cache_dtypes` accept anything. `majors` empty means any GPU from `min_capability` to
-    `max_capability`.
+    Callables answer where a table cell cannot. Empty `head_sizes` or `cache_dtypes` accept anything. `majors` empty
+    means any GPU from `min_capability` to `max_capability`.
     """
 
     name: str
-    since: str | None = None
-    until: str | None = None
     mla: bool = False
     sparse: bool = False
     ssm: bool = False
@@ -83,8 +81,8 @@ class Backend:
     cache_dtypes: Dated[tuple[str, ...]] = field(default=PLAIN)
     attn_types: tuple[str, ...] = ("decoder",)
     block_sizes: Dated[tuple[KernelBlockSize, ...]] = field(default=Dated((MultipleOf(16),)))
-    features: Mapping[Feature, str | None] = field(default_factory=dict)
-    """Feature -> first release that has it (None: all)."""
+    features: Mapping[Feature, Span] = field(default_factory=dict)
+    """What it offers, and in which releases."""
     feature_checks: Mapping[Feature, Judge] = field(default_factory=dict)
     """Features that depend on the question; a check replaces the date above."""
     accepts_head_size: Judge | None = None
@@ -106,7 +104,7 @@ class Backend:
         check = self.feature_checks.get(feature)
         if check is not None:
             return check(query, release)
-        return feature in self.features and release.within(self.features[feature], None)
+        return feature in self.features and release.within(self.features[feature])
 
     def sizes(self, query: BackendQuery, release: Release, of_layer: bool = False) -> tuple[KernelBlockSize, ...]:
         """Kernel block sizes, asked for the run (as config time does) or for one layer's spec."""

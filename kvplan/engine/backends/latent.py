@@ -9,7 +9,7 @@ from kvplan.engine.backends.facts import PLAIN, Backend, Feature, always
 from kvplan.engine.backends.software import fa_supported, passes_for_quantised
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
 from kvplan.history import backends as history
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 _LATENT_ROWS = always((576,), ("0.18.1", (320, 576)), ("0.30.0", (320, 512, 576)))
 _ANY_ROWS = always((576,), ("0.18.1", ()))
@@ -17,8 +17,8 @@ _PLAIN_AND_E4M3 = always(
     ("auto", "bfloat16", "fp8", "fp8_e4m3"),
     ("0.18.1", ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3")),
 )
-_COMMON = {Feature.PCP: None, Feature.QUERY_LENS_MISMATCH: None}
-_WITH_DCP = {**_COMMON, Feature.DCP: None}
+_COMMON = {Feature.PCP: ALWAYS, Feature.QUERY_LENS_MISMATCH: ALWAYS}
+_WITH_DCP = {**_COMMON, Feature.DCP: ALWAYS}
 
 
 def _nope(query: BackendQuery) -> int:
@@ -193,7 +193,7 @@ LATENT: tuple[Backend, ...] = (
         head_sizes=_LATENT_ROWS,
         cache_dtypes=_PLAIN_AND_E4M3,
         block_sizes=always((32, 64)),
-        features={**_WITH_DCP, Feature.NON_CAUSAL: "0.27.1", Feature.NON_CAUSAL_DCP: "0.29.0"},
+        features={**_WITH_DCP, Feature.NON_CAUSAL: Span(since="0.27.1"), Feature.NON_CAUSAL_DCP: Span(since="0.29.0")},
         combination=_flashinfer_mla,
         block_stride=_PADDABLE,
     ),
@@ -205,7 +205,7 @@ LATENT: tuple[Backend, ...] = (
         head_sizes=_LATENT_ROWS,
         cache_dtypes=always(("fp8", "fp8_e4m3")),
         block_sizes=always((32, 64)),
-        features={**_WITH_DCP, Feature.NON_CAUSAL: "0.28.0", Feature.NON_CAUSAL_DCP: "0.29.0"},
+        features={**_WITH_DCP, Feature.NON_CAUSAL: Span(since="0.28.0"), Feature.NON_CAUSAL_DCP: Span(since="0.29.0")},
         combination=_tokenspeed_mla,
     ),
     Backend(
@@ -223,7 +223,7 @@ LATENT: tuple[Backend, ...] = (
         mla=True,
         majors=(9,),
         head_sizes=_LATENT_ROWS,
-        features={**_WITH_DCP, Feature.BATCH_INVARIANT: None},
+        features={**_WITH_DCP, Feature.BATCH_INVARIANT: ALWAYS},
         combination=_flash_attn_mla,
         block_stride=_PADDABLE,
     ),
@@ -244,7 +244,7 @@ LATENT: tuple[Backend, ...] = (
         head_sizes=_ANY_ROWS,
         cache_dtypes=always(("auto", "bfloat16"), ("0.18.1", ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3"))),
         block_sizes=always((MultipleOf(1),), ("0.18.1", (MultipleOf(16),))),
-        features={**_WITH_DCP, Feature.BATCH_INVARIANT: None, Feature.NON_CAUSAL: "0.27.1"},
+        features={**_WITH_DCP, Feature.BATCH_INVARIANT: ALWAYS, Feature.NON_CAUSAL: Span(since="0.27.1")},
         block_stride=_PADDABLE,
     ),
     Backend(

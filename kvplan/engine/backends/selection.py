@@ -139,7 +139,7 @@ def select(query: BackendQuery, release: Release) -> BackendDecision:
 
 def _requested(name: str, query: BackendQuery, release: Release) -> BackendDecision:
     backend = BY_NAME.get(name)
-    if backend is None or not release.within(backend.since, backend.until):
+    if backend is None or not release.within(backend):
         objections: tuple[str, ...] = ("not an attention backend for CUDA in this release",)
     else:
         objections = reasons(backend, query, release)

@@ -21,7 +21,7 @@ from kvplan.engine.backends.software import (
 from kvplan.engine.backends.values import BackendQuery, KernelBlockSize, MultipleOf
 from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS
 from kvplan.history import backends as history
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 _BLACKWELL_LAYOUTS = ("LBHNC", "BLHNC")
 
@@ -199,12 +199,12 @@ _FLASH_ATTN = Backend(
     attn_types=ALL_TYPES,
     kernel_block_sizes=_flash_attn_block_sizes,
     features={
-        Feature.SLIDING_WINDOW: None,
-        Feature.RSWA: None,
-        Feature.NON_CAUSAL: None,
-        Feature.BATCH_INVARIANT: None,
-        Feature.DCP: None,
-        Feature.QUERY_LENS_MISMATCH: None,
+        Feature.SLIDING_WINDOW: ALWAYS,
+        Feature.RSWA: ALWAYS,
+        Feature.NON_CAUSAL: ALWAYS,
+        Feature.BATCH_INVARIANT: ALWAYS,
+        Feature.DCP: ALWAYS,
+        Feature.QUERY_LENS_MISMATCH: ALWAYS,
     },
     feature_checks={
         Feature.SINK: _flash_attn_sink,
@@ -216,13 +216,13 @@ _FLASH_ATTN = Backend(
 )
 
 _TRITON_FEATURES = {
-    Feature.SINK: None,
-    Feature.MM_PREFIX: None,
-    Feature.SLIDING_WINDOW: None,
-    Feature.RSWA: None,
-    Feature.NON_CAUSAL: "0.24.0",
-    Feature.BATCH_INVARIANT: None,
-    Feature.QUERY_LENS_MISMATCH: None,
+    Feature.SINK: ALWAYS,
+    Feature.MM_PREFIX: ALWAYS,
+    Feature.SLIDING_WINDOW: ALWAYS,
+    Feature.RSWA: ALWAYS,
+    Feature.NON_CAUSAL: Span(since="0.24.0"),
+    Feature.BATCH_INVARIANT: ALWAYS,
+    Feature.QUERY_LENS_MISMATCH: ALWAYS,
 }
 
 
@@ -255,7 +255,7 @@ _FLASHINFER = Backend(
     head_sizes=always((64, 128, 256), ("0.22.1", (64, 128, 256, 512))),
     accepts_cache_dtype=_flashinfer_cache_dtype,
     kernel_block_sizes=_flashinfer_block_sizes,
-    features={Feature.SLIDING_WINDOW: None, Feature.NON_CAUSAL: "0.24.0", Feature.DCP: None},
+    features={Feature.SLIDING_WINDOW: ALWAYS, Feature.NON_CAUSAL: Span(since="0.24.0"), Feature.DCP: ALWAYS},
     feature_checks={Feature.SINK: _flashinfer_sink, Feature.QUERY_LENS_MISMATCH: _flashinfer_query_lens},
     combination=_flashinfer_combination,
     block_stride=always(True),
@@ -268,12 +268,12 @@ _FLEX_ATTENTION = Backend(
     attn_types=("decoder", "encoder_only"),
     block_sizes=always((MultipleOf(1),), ("0.21.0", (MultipleOf(16),))),
     features={
-        Feature.MM_PREFIX: None,
-        Feature.SLIDING_WINDOW: None,
-        Feature.RSWA: None,
-        Feature.NON_CAUSAL: None,
-        Feature.BATCH_INVARIANT: "0.21.0",
-        Feature.QUERY_LENS_MISMATCH: None,
+        Feature.MM_PREFIX: ALWAYS,
+        Feature.SLIDING_WINDOW: ALWAYS,
+        Feature.RSWA: ALWAYS,
+        Feature.NON_CAUSAL: ALWAYS,
+        Feature.BATCH_INVARIANT: Span(since="0.21.0"),
+        Feature.QUERY_LENS_MISMATCH: ALWAYS,
     },
     block_stride=always(True),
     layouts=always(("LBNHC",)),
@@ -290,7 +290,7 @@ _TURBOQUANT = Backend(
     cache_dtypes=always(tuple(TURBOQUANT_BITS)),
     accepts_cache_dtype=_turboquant_cache_dtype,
     block_sizes=always((16, 32, 64, 128)),
-    features={Feature.QUERY_LENS_MISMATCH: None},
+    features={Feature.QUERY_LENS_MISMATCH: ALWAYS},
     layouts=always(("LBNHC",)),
 )
 
@@ -308,7 +308,7 @@ _HPC_ATTN = Backend(
     head_sizes=always((128,)),
     cache_dtypes=always(("auto", "bfloat16", "fp8_e4m3")),
     block_sizes=always((64,)),
-    features={Feature.QUERY_LENS_MISMATCH: None},
+    features={Feature.QUERY_LENS_MISMATCH: ALWAYS},
     block_stride=always(True),
     layouts=always(("LBNHC",)),
 )
@@ -340,7 +340,7 @@ _B12X = Backend(
     cache_dtypes=always(("auto", "bfloat16", "fp8", "fp8_e4m3")),
     block_sizes=always(_B12X_PAGES),
     accepts_block_size=_b12x_block_size,
-    features={Feature.SINK: None, Feature.SLIDING_WINDOW: None, Feature.QUERY_LENS_MISMATCH: None},
+    features={Feature.SINK: ALWAYS, Feature.SLIDING_WINDOW: ALWAYS, Feature.QUERY_LENS_MISMATCH: ALWAYS},
     combination=_b12x_combination,
     layouts=always(_BLACKWELL_LAYOUTS),
     preferred_block_size=128,
@@ -392,7 +392,7 @@ def _triton_flash_head_size(query: BackendQuery, release: Release) -> bool:
     return query.head_size in (256, 512) and _flash_attn_head_size(query, release)
 
 
-_COMPOSITE_FEATURES = {Feature.MM_PREFIX: None, Feature.SLIDING_WINDOW: None}
+_COMPOSITE_FEATURES = {Feature.MM_PREFIX: ALWAYS, Feature.SLIDING_WINDOW: ALWAYS}
 
 _TRITON_FLASH_ATTN = Backend(
     name="TRITON_FLASH_ATTN",
@@ -401,7 +401,7 @@ _TRITON_FLASH_ATTN = Backend(
     accepts_head_size=_triton_flash_head_size,
     accepts_cache_dtype=_triton_flash_cache_dtype,
     kernel_block_sizes=_flash_attn_block_sizes,
-    features={**_COMPOSITE_FEATURES, Feature.RSWA: None},
+    features={**_COMPOSITE_FEATURES, Feature.RSWA: ALWAYS},
     combination=_triton_flash_combination,
 )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.history import cache, packed
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 ITEM_BYTES = {
     "float32": 4,
@@ -23,8 +23,8 @@ ITEM_BYTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class CacheDtype:
-    """One value of `--kv-cache-dtype`.
+class CacheDtype(Span):
+    """One value of `--kv-cache-dtype` in the releases that take it.
 
     `storage` is the torch dtype of the cache tensor (None: the model's own), `mode` the KVQuantMode name, and
     `packed` marks layouts with a page formula of their own (`kvplan.engine.cache_dtypes.packing`).
@@ -33,8 +33,6 @@ class CacheDtype:
     name: str
     storage: str | None
     mode: str = "NONE"
-    since: str | None = None
-    until: str | None = None
     packed: bool = False
     cuda: bool = True
     """Whether some backend on NVIDIA GPUs takes it."""
@@ -79,12 +77,12 @@ def lookup(name: str) -> CacheDtype:
 
 def known(release: Release) -> tuple[str, ...]:
     """The cache dtype strings `--kv-cache-dtype` takes in `release`, in vLLM's order."""
-    return tuple(row.name for row in CACHE_DTYPES if release.within(row.since, row.until))
+    return tuple(row.name for row in CACHE_DTYPES if release.within(row))
 
 
 def known_on_cuda(release: Release) -> tuple[str, ...]:
     """Those that some backend on NVIDIA GPUs takes, TurboQuant's last: they change the most."""
-    names = (row.name for row in CACHE_DTYPES if row.cuda and release.within(row.since, row.until))
+    names = (row.name for row in CACHE_DTYPES if row.cuda and release.within(row))
     return tuple(sorted(names, key=lambda name: name.startswith("turboquant_")))
 
 

@@ -17,35 +17,33 @@ from kvplan.engine.failures import CheckpointQuantisationRefused
 from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import cache, packed
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 _CACHE = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 """What ModelOpt calls a cache format, and the cache dtype that vLLM makes of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Algorithm:
-    """A weight algorithm: the first release that serves it, and the first that takes it in the older form."""
+class _Algorithm(Span):
+    """A weight algorithm in the releases that serve it, and those that take it in the older form."""
 
     name: str
-    since: str | None = None
-    older_form: bool = False
-    older_form_since: str | None = None
+    older_form: Span | None = None
     required: tuple[str, ...] = ()
     """Fields that a nested section must have."""
 
     def takes_older_form(self, release: Release) -> bool:
-        return self.older_form and release.within(self.older_form_since, None)
+        return self.older_form is not None and release.within(self.older_form)
 
 
 _ALGORITHMS = (
-    _Algorithm("FP8", older_form=True),
-    _Algorithm("FP8_PER_CHANNEL_PER_TOKEN", older_form=True),
-    _Algorithm("FP8_PB_WO", older_form=True),
-    _Algorithm("NVFP4", older_form=True, required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
+    _Algorithm("FP8", older_form=ALWAYS),
+    _Algorithm("FP8_PER_CHANNEL_PER_TOKEN", older_form=ALWAYS),
+    _Algorithm("FP8_PB_WO", older_form=ALWAYS),
+    _Algorithm("NVFP4", older_form=ALWAYS, required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
     _Algorithm("W4A16_NVFP4", since="0.21.0", required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
     _Algorithm("MXFP8", required=("kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("MIXED_PRECISION", since="0.17.1", older_form=True, older_form_since="0.33.0"),
+    _Algorithm("MIXED_PRECISION", since="0.17.1", older_form=Span(since="0.33.0")),
 )
 _BY_NAME = {row.name: row for row in _ALGORITHMS}
 
@@ -130,8 +128,8 @@ def _check_algorithm(holder: Mapping[str, Any], is_nested: bool, release: Releas
     if is_nested and kv_algorithm is not None and not isinstance(kv_algorithm, str):
         raise _refusal(f"kv_cache_quant_algo must be a string, got {type(kv_algorithm)}", algorithm, release)
     row = _BY_NAME.get(str(algorithm).upper())
-    if row is None or not release.within(row.since, None):
-        known = [each.name for each in _ALGORITHMS if release.within(each.since, None)]
+    if row is None or not release.within(row):
+        known = [each.name for each in _ALGORITHMS if release.within(each)]
         raise _refusal(f"ModelOpt currently only supports: {known} quantizations in vLLM.", algorithm, release)
     missing = [name for name in row.required if is_nested and name not in holder]
     if missing:
@@ -148,11 +146,12 @@ def _check_algorithm(holder: Mapping[str, Any], is_nested: bool, release: Releas
 
 
 def _refusal(message: str, algorithm: object, release: Release) -> StartupStops:
-    since = next((row.older_form_since or row.since for row in _ALGORITHMS if row.name == str(algorithm).upper()), None)
+    row = _BY_NAME.get(str(algorithm).upper())
+    since = None if row is None else (None if row.older_form is None else row.older_form.since) or row.since
     return config_refuses(
         Stage.OPTIONS,
         CheckpointQuantisationRefused(
-            method="ModelOpt", served_since=None if since is None or release.within(since, None) else since
+            method="ModelOpt", served_since=None if release.within(Span(since=since)) else since
         ),
         message,
     )

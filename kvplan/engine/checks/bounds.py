@@ -15,19 +15,18 @@ from kvplan.engine.stop import StartupStops, config_refuses, of_field, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import Launch
+from kvplan.releases import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """What a field may be in the releases from `since` to `until`: above `above`, or from `least` to `most`."""
+class Bound(Span):
+    """What a field may be in the releases of the span: above `above`, or from `least` to `most`."""
 
     name: str
     above: float | None = None
     least: float | None = None
     most: float | None = None
     below: float | None = None
-    since: str | None = None
-    until: str | None = None
 
     def objection(self, value: float) -> str | None:
         """Pydantic's sentence about `value`, None where it is within bounds."""
@@ -82,7 +81,7 @@ def check(launch: Launch, bounds: tuple[Bound, ...]) -> None:
     """Raises StartupStops at the first option whose value is out of bounds."""
     for bound in bounds:
         value = launch.get(bound.name)
-        if launch.release.within(bound.since, bound.until):
+        if launch.release.within(bound):
             _hold(bound, value)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from kvplan.engine.models import by_name
 from kvplan.history import checks
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 _HALF_FIRST = ("float16", "bfloat16")
 _BF16_FIRST = ("bfloat16", "float16")
@@ -21,8 +21,8 @@ _ANY = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)
-class Method:
-    """One quantisation method in the releases from `since` to `until`.
+class Method(Span):
+    """One quantisation method in the releases of its span.
 
     `capability` is the least compute capability (90 for 9.0), `dtypes` the model dtypes it computes with, in vLLM's
     order, and `files` what a checkpoint without a quantization_config must bring.
@@ -32,8 +32,6 @@ class Method:
     capability: int
     dtypes: tuple[str, ...]
     files: tuple[str, ...] = ()
-    since: str | None = None
-    until: str | None = None
 
 
 _GPTQ = ("quantize_config.json",)
@@ -87,34 +85,34 @@ METHODS: tuple[Method, ...] = (
     Method("nvfp4_per_token", 75, _BF16_FIRST, since="0.26.0"),
 )
 
-_DEPRECATED: Mapping[str, str | None] = {
-    "ptpc_fp8": "0.18.1",
-    "fbgemm_fp8": None,
-    "fp_quant": None,
-    "experts_int8": "0.19.1",
-    "petit_nvfp4": "0.19.1",
+_DEPRECATED: Mapping[str, Span] = {
+    "ptpc_fp8": Span(until="0.18.1"),
+    "fbgemm_fp8": ALWAYS,
+    "fp_quant": ALWAYS,
+    "experts_int8": Span(until="0.19.1"),
+    "petit_nvfp4": Span(until="0.19.1"),
 }
-"""Methods that start only with --allow-deprecated-quantization, with the last release that says so."""
+"""Methods that start only with --allow-deprecated-quantization, with the releases that say so."""
 
 _MARLIN_GROUPS = (-1, 32, 64, 128)
 
 
 def known(release: Release) -> tuple[str, ...]:
     """The method names that `release` knows."""
-    return tuple(method.name for method in METHODS if release.within(method.since, method.until))
+    return tuple(method.name for method in METHODS if release.within(method))
 
 
 def lookup(name: str, release: Release) -> Method | None:
     """The method `name` as `release` has it, or None."""
     for method in METHODS:
-        if method.name == name and release.within(method.since, method.until):
+        if method.name == name and release.within(method):
             return method
     return None
 
 
 def deprecated(name: str, release: Release) -> bool:
     """Whether `release` wants --allow-deprecated-quantization for this method."""
-    return name in _DEPRECATED and release.within(None, _DEPRECATED[name])
+    return name in _DEPRECATED and release.within(_DEPRECATED[name])
 
 
 def converted(

@@ -13,54 +13,55 @@ from kvplan.engine.failures import RemoteCodeNeeded
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.launch.values import Launch
+from kvplan.releases import ALWAYS, Span
 
 OPTION = "--trust-remote-code"
 
-_CLASSES_OF_VLLM: Mapping[str, tuple[str | None, str | None]] = {
-    "RefinedWeb": (None, None),
-    "RefinedWebModel": (None, None),
-    "alpamayo2_super": ("0.33.0", None),
-    "arctic": ("0.26.0", "0.28.0"),
-    "bagel": (None, None),
-    "bailing_moe_v3_vl": ("0.30.0", None),
-    "chatglm": (None, None),
-    "colqwen3": ("0.17.1", None),
-    "deepseek_v41": ("0.30.0", None),
-    "deepseek_vl_v2": (None, None),
-    "dory": ("0.33.0", None),
-    "dots3_note": ("0.28.0", None),
-    "eagle": (None, None),
-    "fireredlid": ("0.20.2", "0.28.0"),
-    "flint": ("0.33.0", None),
-    "funaudiochat": (None, None),
-    "hyperclovax_vlm": ("0.21.0", "0.28.0"),
-    "inkling_model": ("0.26.0", None),
-    "isaac": (None, None),
-    "jais": (None, "0.22.1"),
-    "k3_dspark": ("0.27.1", None),
-    "kimi_k2": ("0.18.1", None),
-    "kimi_k3": ("0.27.1", None),
-    "kimi_vl": (None, None),
-    "medusa": (None, "0.32.0"),
-    "midashenglm": (None, None),
-    "minimax_m3_mtp": ("0.24.0", None),
-    "mlp_speculator": (None, "0.32.0"),
-    "moondream3": ("0.21.0", None),
-    "musespark1x_text": ("0.33.0", None),
-    "openvla": ("0.22.1", None),
-    "ops_colqwen3": ("0.17.1", None),
-    "ovis": (None, None),
-    "qwen3_vl_nemotron_embed": ("0.17.1", None),
-    "speculators": (None, None),
-    "step3_text": (None, None),
-    "step3_vl": (None, None),
-    "step5": ("0.33.0", None),
-    "step5_vl": ("0.33.0", None),
-    "tarsier2": (None, "0.24.0"),
-    "ultravbert": ("0.33.0", None),
-    "ultravox": (None, None),
-    "umm": ("0.20.2", "0.28.0"),
-    "unlimited-ocr": ("0.25.1", None),
+_CLASSES_OF_VLLM: Mapping[str, Span] = {
+    "RefinedWeb": ALWAYS,
+    "RefinedWebModel": ALWAYS,
+    "alpamayo2_super": Span(since="0.33.0"),
+    "arctic": Span(since="0.26.0", until="0.28.0"),
+    "bagel": ALWAYS,
+    "bailing_moe_v3_vl": Span(since="0.30.0"),
+    "chatglm": ALWAYS,
+    "colqwen3": Span(since="0.17.1"),
+    "deepseek_v41": Span(since="0.30.0"),
+    "deepseek_vl_v2": ALWAYS,
+    "dory": Span(since="0.33.0"),
+    "dots3_note": Span(since="0.28.0"),
+    "eagle": ALWAYS,
+    "fireredlid": Span(since="0.20.2", until="0.28.0"),
+    "flint": Span(since="0.33.0"),
+    "funaudiochat": ALWAYS,
+    "hyperclovax_vlm": Span(since="0.21.0", until="0.28.0"),
+    "inkling_model": Span(since="0.26.0"),
+    "isaac": ALWAYS,
+    "jais": Span(until="0.22.1"),
+    "k3_dspark": Span(since="0.27.1"),
+    "kimi_k2": Span(since="0.18.1"),
+    "kimi_k3": Span(since="0.27.1"),
+    "kimi_vl": ALWAYS,
+    "medusa": Span(until="0.32.0"),
+    "midashenglm": ALWAYS,
+    "minimax_m3_mtp": Span(since="0.24.0"),
+    "mlp_speculator": Span(until="0.32.0"),
+    "moondream3": Span(since="0.21.0"),
+    "musespark1x_text": Span(since="0.33.0"),
+    "openvla": Span(since="0.22.1"),
+    "ops_colqwen3": Span(since="0.17.1"),
+    "ovis": ALWAYS,
+    "qwen3_vl_nemotron_embed": Span(since="0.17.1"),
+    "speculators": ALWAYS,
+    "step3_text": ALWAYS,
+    "step3_vl": ALWAYS,
+    "step5": Span(since="0.33.0"),
+    "step5_vl": Span(since="0.33.0"),
+    "tarsier2": Span(until="0.24.0"),
+    "ultravbert": Span(since="0.33.0"),
+    "ultravox": ALWAYS,
+    "umm": Span(since="0.20.2", until="0.28.0"),
+    "unlimited-ocr": Span(since="0.25.1"),
 }
 """Model types that vLLM brings a config class for and transformers may not, with the releases that do."""
 
@@ -77,7 +78,7 @@ def check(checkpoint: Checkpoint, launch: Launch) -> None:
     if launch.get("trust_remote_code"):
         return
     listed = _CLASSES_OF_VLLM.get(checkpoint.model_type)
-    if listed is not None and launch.release.within(*listed):
+    if listed is not None and launch.release.within(listed):
         return
     unknown = checkpoint.normalised_by == "conventions" and checkpoint.model_type not in _ALSO_IN_TRANSFORMERS
     if not unknown and listed is None:

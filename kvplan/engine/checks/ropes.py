@@ -8,7 +8,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import ConfigNotRead
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 _LAYER_TYPES = frozenset(
     {
@@ -32,7 +32,7 @@ _LAYER_TYPES = frozenset(
 )
 """Layer types of transformers: sets named after these are told apart."""
 
-_READ_BY_VLLM: Mapping[str, tuple[str | None, str | None]] = {"deepseek_v4": ("0.20.2", None)}
+_READ_BY_VLLM: Mapping[str, Span] = {"deepseek_v4": Span(since="0.20.2")}
 """Model types whose sets have other names, with the releases that bring a config class for them."""
 
 
@@ -43,10 +43,10 @@ def check(checkpoint: Checkpoint, release: Release) -> None:
         return
     sets = all(isinstance(value, Mapping) for value in parameters.values())
     own = _READ_BY_VLLM.get(checkpoint.model_type)
-    if not sets or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(*own)):
+    if not sets or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(own)):
         return
     raise config_refuses(
         Stage.OPTIONS,
-        ConfigNotRead(field="rope_parameters", since=None if own is None else own[0]),
+        ConfigNotRead(field="rope_parameters", since=None if own is None else own.since),
         "rope_parameters should have a 'rope_type' key",
     )

@@ -149,7 +149,7 @@ def _lacks_plans(made: Construction, model_type: str) -> frozenset[str]:
 
 
 def _replays_states(family: Family, release: Release) -> bool:
-    return family.replays_states is not None and family.replays_states.covers(release.acts_as)
+    return family.replays_states is not None and release.within(family.replays_states)
 
 
 def _architectures(checkpoint: Checkpoint, release: Release) -> tuple[str, ...]:

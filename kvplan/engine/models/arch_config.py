@@ -192,7 +192,7 @@ def _overridden(overrides: Fields, index: int, common: HeadShape) -> HeadShape:
 
 def _within(table: dict[str, Span], key: str, release: Release) -> bool:
     span = table.get(key)
-    return span is not None and span.covers(release.acts_as)
+    return span is not None and release.within(span)
 
 
 def _layers(model_type: str, text: Fields, release: Release) -> int:

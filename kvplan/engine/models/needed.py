@@ -39,14 +39,14 @@ def check(made: Construction) -> None:
     """Raises Refused, with Python's own words, where the class of `made` misses something."""
     module, text, release = made.entry.module, made.text, made.release
     for name, span in FIELDS.get(module, ()):
-        if span.covers(release.acts_as) and name not in text.values:
+        if release.within(span) and name not in text.values:
             raise _refused(made, "AttributeError", f"object has no attribute {name!r}", name)
     original = text.get(ORIGINAL)
     for name, span in DERIVED_BY_TRANSFORMERS.get(module, ()):
         silent = isinstance(original, Mapping) and name in original and original[name] is None
-        if span.covers(release.acts_as) and silent:
+        if release.within(span) and silent:
             raise _refused(made, "TypeError", "'NoneType' object is not subscriptable", name)
-    if module in ONE_ROPE and ONE_ROPE[module].covers(release.acts_as):
+    if module in ONE_ROPE and release.within(ONE_ROPE[module]):
         rope = text.get("rope_parameters")
         slides = "sliding_attention" in tuple(text.strings("layer_types"))
         if slides and isinstance(rope, Mapping) and "rope_theta" not in rope:

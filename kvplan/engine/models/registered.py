@@ -129,7 +129,7 @@ def _causal() -> dict[str, str]:
 def lookup(architecture: str, release: Release) -> Registration | None:
     """What `architecture` means to `release`, or None where it is not registered."""
     for entry in _registered().get(architecture, ()):
-        if entry.span.covers(release.acts_as):
+        if release.within(entry.span):
             return entry
     return None
 

@@ -232,7 +232,7 @@ def _last_version(name: str, release: Release) -> str | None:
         return None
     entries = registered.known_to(name)
     until = entries[-1].span.until if entries else None
-    gone = until is not None and not Span(until=until).covers(release.acts_as)
+    gone = until is not None and not release.within(Span(until=until))
     if entries and not gone:
         return None
     if name in RETIRED:

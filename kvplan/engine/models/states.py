@@ -171,4 +171,4 @@ def without_drafts_at_first(state: Callable[[Construction], State]) -> Callable[
 
 def class_in(release: Release, rows: tuple[tuple[Span, str], ...]) -> str:
     """The name that a class has in `release`; `rows` has one for every span."""
-    return next(name for span, name in rows if span.covers(release.acts_as))
+    return next(name for span, name in rows if release.within(span))

@@ -173,7 +173,7 @@ def towers(made: Construction, of_family: Mapping[str, tuple[TowerRow, ...]]) ->
     if not made.entry.multimodal:
         return ()
     rows = of_family.get(made.entry.module) or TOWERS.get(made.entry.module, ())
-    found = (_tower(row, made) for row in rows if row.span.covers(made.release.acts_as))
+    found = (_tower(row, made) for row in rows if made.release.within(row.span))
     return tuple(tower for tower in found if tower is not None)
 
 

@@ -17,7 +17,7 @@ from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import connectors as history
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 OPTION = "--kv-transfer-config"
 ROLES = ("kv_producer", "kv_both", "kv_consumer")
@@ -30,44 +30,49 @@ _BLOCKS_OUTERMOST = "BLHNC"
 
 
 @dataclass(frozen=True, slots=True)
-class Connector:
-    """A connector class in the releases from `since` to `until`."""
+class Connector(Span):
+    """A connector class in the releases of its span."""
 
     name: str
-    since: str | None = None
-    until: str | None = None
-    hybrid: str | None = None
-    """The first release in which it works with the hybrid manager; None: in none."""
+    hybrid: Span | None = None
+    """The releases in which it works with the hybrid manager; None: none."""
     layout: str | None = None
     """The order of the cache it asks for, by its newest name."""
-    layout_since: str | None = None
+    layout_in: Span = ALWAYS
+    """The releases in which it asks for it."""
     heads_only: bool = False
     """Whether it asks for none where a model has no KV heads (MLA)."""
 
     def works_with_hybrid(self, release: Release) -> bool:
         """Whether groups of several kinds may be transferred."""
-        return self.hybrid is not None and release.within(self.hybrid, None)
+        return self.hybrid is not None and release.within(self.hybrid)
 
 
 _CONNECTORS = (
-    Connector("DecodeBenchConnector", hybrid="0.21.0"),
+    Connector("DecodeBenchConnector", hybrid=Span(since="0.21.0")),
     Connector("ExampleConnector"),
-    Connector("ExampleHiddenStatesConnector", since="0.17.1", hybrid="0.22.1", layout=_TOKENS_FIRST),
+    Connector("ExampleHiddenStatesConnector", since="0.17.1", hybrid=Span(since="0.22.1"), layout=_TOKENS_FIRST),
     Connector("FlexKVConnectorV1", since="0.18.1"),
     Connector("HF3FSKVConnector", since="0.20.2"),
-    Connector("HiSparseConnector", since="0.30.0", hybrid="0.30.0", layout=_BLOCKS_OUTERMOST),
+    Connector("HiSparseConnector", since="0.30.0", hybrid=Span(since="0.30.0"), layout=_BLOCKS_OUTERMOST),
     Connector("LMCacheConnectorV1"),
     Connector("LMCacheMPConnector"),
-    Connector("MoRIIOConnector", hybrid="0.30.0"),
-    Connector("MooncakeConnector", hybrid="0.20.2", layout=_HEADS_FIRST, layout_since="0.19.1", heads_only=True),
-    Connector("MooncakeStoreConnector", since="0.21.0", hybrid="0.22.1"),
-    Connector(_MULTI, hybrid="0.21.0"),
-    Connector("NixlConnector", hybrid="0.18.1", layout=_HEADS_FIRST, heads_only=True),
-    Connector("NixlPullConnector", since="0.24.0", hybrid="0.24.0", layout=_HEADS_FIRST, heads_only=True),
-    Connector("NixlPushConnector", since="0.24.0", hybrid="0.24.0", layout=_HEADS_FIRST, heads_only=True),
-    Connector("OffloadingConnector", hybrid="0.21.0", layout=_HEADS_FIRST, layout_since="0.22.1"),
+    Connector("MoRIIOConnector", hybrid=Span(since="0.30.0")),
+    Connector(
+        "MooncakeConnector",
+        hybrid=Span(since="0.20.2"),
+        layout=_HEADS_FIRST,
+        layout_in=Span(since="0.19.1"),
+        heads_only=True,
+    ),
+    Connector("MooncakeStoreConnector", since="0.21.0", hybrid=Span(since="0.22.1")),
+    Connector(_MULTI, hybrid=Span(since="0.21.0")),
+    Connector("NixlConnector", hybrid=Span(since="0.18.1"), layout=_HEADS_FIRST, heads_only=True),
+    Connector("NixlPullConnector", since="0.24.0", hybrid=Span(since="0.24.0"), layout=_HEADS_FIRST, heads_only=True),
+    Connector("NixlPushConnector", since="0.24.0", hybrid=Span(since="0.24.0"), layout=_HEADS_FIRST, heads_only=True),
+    Connector("OffloadingConnector", hybrid=Span(since="0.21.0"), layout=_HEADS_FIRST, layout_in=Span(since="0.22.1")),
     Connector("P2pNcclConnector", until="0.23.0"),
-    Connector("SimpleCPUOffloadConnector", since="0.19.1", hybrid="0.19.1"),
+    Connector("SimpleCPUOffloadConnector", since="0.19.1", hybrid=Span(since="0.19.1")),
 )
 
 
@@ -156,7 +161,7 @@ def _layout(asked: Transfer, release: Release, *, use_mla: bool) -> str | None:
     if known is None:
         return None
     if known.name != _MULTI:
-        wants = known.layout is not None and release.within(known.layout_since, None)
+        wants = known.layout is not None and release.within(known.layout_in)
         return known.layout if wants and not (known.heads_only and use_mla) else None
     if asked.children is None:
         raise stop(Stage.SPECS, ConnectorRefused(lists_none=True), "", exception="AssertionError")
@@ -179,7 +184,7 @@ def _lookup(asked: Transfer, release: Release) -> Connector | None:
     if asked.name is None:
         raise _refused("Connector name is not set in KVTransferConfig")
     for connector in _CONNECTORS:
-        if connector.name == asked.name and release.within(connector.since, connector.until):
+        if connector.name == asked.name and release.within(connector):
             return connector
     raise _refused(f"Unsupported connector type: {asked.name}", known(release))
 
@@ -188,13 +193,13 @@ def working_with_hybrid(release: Release) -> tuple[str, ...]:
     """The connectors that leave the hybrid manager on by themselves; none where any connector switches it off."""
     if release.has(history.CONNECTOR_DISABLES_HYBRID_MANAGER):
         return ()
-    known_here = (one for one in _CONNECTORS if release.within(one.since, one.until) and one.name != _MULTI)
+    known_here = (one for one in _CONNECTORS if release.within(one) and one.name != _MULTI)
     return tuple(one.name for one in known_here if one.works_with_hybrid(release))
 
 
 def known(release: Release) -> tuple[str, ...]:
     """The connector names that `release` has registered."""
-    return tuple(one.name for one in _CONNECTORS if release.within(one.since, one.until))
+    return tuple(one.name for one in _CONNECTORS if release.within(one))
 
 
 def _refused(message: str, known: tuple[str, ...] = ()) -> StartupStops:

@@ -7,7 +7,7 @@ Source: `VllmConfig._get_v2_model_runner_unsupported_features` (config/vllm.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kvplan.engine.failures import InvalidValue
@@ -17,19 +17,18 @@ from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, state
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 _STOCK_COMPILE = (1, "1", "STOCK_TORCH_COMPILE", "stock_torch_compile")
 
 
 @dataclass(frozen=True, slots=True)
-class Lack:
-    """Something that the V2 runner of the releases from `since` to `until` does not do."""
+class Lack(Span):
+    """Something that the V2 runner does not do in the releases of its span."""
 
     name: str
     asked: Callable[[Launch, ModelGeometry], bool]
-    since: str = "0.20.2"
-    until: str | None = None
+    since: str | None = field(default="0.20.2", kw_only=True)
 
 
 def lacking(launch: Launch, geometry: ModelGeometry, state_mode: str) -> tuple[str, ...]:
@@ -38,7 +37,7 @@ def lacking(launch: Launch, geometry: ModelGeometry, state_mode: str) -> tuple[s
     `state_mode` is `mamba_cache_mode` as it was settled.
     """
     release = launch.release
-    found = [lack.name for lack in _LACKS if release.within(lack.since, lack.until) and lack.asked(launch, geometry)]
+    found = [lack.name for lack in _LACKS if release.within(lack) and lack.asked(launch, geometry)]
     if state_mode == "align" and geometry.has_inner_state and release.has(state.SECOND_RUNNER_LACKS_LAST_STATES):
         found.append("hybrid/mamba models with align cache mode")
     if state_mode == "all" and release.has(state.SECOND_RUNNER_LACKS_EVERY_STATE):

@@ -7,7 +7,7 @@ would have kept. PCP (`--prefill-context-parallel-size`) adds ranks for the pref
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kvplan.engine.failures import ContextParallelRefused, SlidingWindowDivided
@@ -19,7 +19,7 @@ from kvplan.history import backends as backend_history
 from kvplan.history import connectors as connector_history
 from kvplan.history import parallel as history
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 DECODE = "--decode-context-parallel-size"
 PREFILL = "--prefill-context-parallel-size"
@@ -181,27 +181,27 @@ def check_interleave(launch: Launch, decode: int, block_size: int) -> None:
         )
 
 
-_SUMS_SINCE: dict[str, str | None] = {
-    "CUTLASS_MLA": None,
-    "FLASHINFER": None,
-    "FLASHINFER_MLA": "0.25.1",
-    "FLASHINFER_MLA_SPARSE": "0.25.1",
-    "FLASHMLA": None,
-    "FLASHMLA_SPARSE": "0.29.0",
-    "FLASH_ATTN": None,
-    "FLASH_ATTN_DIFFKV": None,
-    "FLASH_ATTN_MLA": None,
-    "TOKENSPEED_MLA": "0.26.0",
-    "TRITON_MLA": None,
+_SUMS: Mapping[str, Span] = {
+    "CUTLASS_MLA": ALWAYS,
+    "FLASHINFER": ALWAYS,
+    "FLASHINFER_MLA": Span(since="0.25.1"),
+    "FLASHINFER_MLA_SPARSE": Span(since="0.25.1"),
+    "FLASHMLA": ALWAYS,
+    "FLASHMLA_SPARSE": Span(since="0.29.0"),
+    "FLASH_ATTN": ALWAYS,
+    "FLASH_ATTN_DIFFKV": ALWAYS,
+    "FLASH_ATTN_MLA": ALWAYS,
+    "TOKENSPEED_MLA": Span(since="0.26.0"),
+    "TRITON_MLA": ALWAYS,
 }
-"""Backends whose kernels return the sums of their softmax, with the first release (None: all of them)."""
+"""Backends whose kernels return the sums of their softmax, with the releases in which they do."""
 
 
 def returns_softmax_sums(backend: str, release: Release) -> bool:
     """Whether ranks can put together what `backend` computed on their shares of the tokens."""
     if release.has(backend_history.BACKEND_SEES_DCP):
         return True  # such backends were not selected
-    return backend in _SUMS_SINCE and release.within(_SUMS_SINCE[backend], None)
+    return backend in _SUMS and release.within(_SUMS[backend])
 
 
 def needs_one_group(release: Release) -> bool:

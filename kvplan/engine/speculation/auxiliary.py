@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 METHODS = frozenset({"eagle3", "dflash", "dspark", "extract_hidden_states"})
 """Methods that read hidden states of several of the target's layers."""
@@ -91,13 +91,16 @@ _SINCE: Mapping[str, str] = {
 }
 """Architectures by the first release in which their class does."""
 
+_SPANS = {name: Span(since=since) for since, names in _SINCE.items() for name in names.split()}
+
 
 def first_release(architecture: str) -> str | None:
     """The first known release whose class of that name hands the states out, None where none does."""
-    return next((since for since, names in _SINCE.items() if architecture in names.split()), None)
+    span = _SPANS.get(architecture)
+    return None if span is None else span.since
 
 
 def hands_out(architecture: str, release: Release) -> bool:
     """Whether a target of that architecture can have such a draft."""
-    since = first_release(architecture)
-    return since is not None and release.within(since, None)
+    span = _SPANS.get(architecture)
+    return span is not None and release.within(span)

@@ -15,7 +15,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.models import families, registered
 from kvplan.engine.models.fields import Fields
 from kvplan.history import speculation as history
-from kvplan.releases import Behaviour, Release
+from kvplan.releases import Behaviour, Release, Span
 
 NEXTN = "num_nextn_predict_layers"
 
@@ -30,7 +30,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewriting:
+class Rewriting(Span):
     """One architecture's rewriting."""
 
     becomes: str
@@ -57,8 +57,6 @@ class Rewriting:
     """Where it is looked for there; None: in all releases."""
     renames_only: bool = False
     """Whether the draft keeps the target's model type."""
-    since: str | None = None
-    until: str | None = None
 
 
 def _types(becomes: str, architecture: str, *types: str, **more: Any) -> Rewriting:
@@ -277,7 +275,7 @@ def rewrite(checkpoint: Checkpoint, release: Release) -> Draft:
     """
     architecture = checkpoint.architectures[0] if checkpoint.architectures else ""
     for row in ROWS:
-        if not release.within(row.since, row.until):
+        if not release.within(row):
             continue
         if architecture not in row.architectures and checkpoint.model_type not in row.types:
             continue

@@ -32,24 +32,24 @@ from kvplan.engine.values import Stage, StartupError
 from kvplan.errors import InputError
 from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
-AUXILIARY_STATES: Mapping[str, str | None] = {
-    "llama": None,
-    "qwen": None,
-    "minicpm": None,
-    "gpt_oss": None,
-    "hunyuan_vl": None,
-    "hunyuan_v1_dense": None,
-    "afmoe": None,
-    "nemotron_h": "0.17.1",
-    "deepseek_v2": "0.18.1",
-    "deepseek_v3": "0.18.1",
-    "kimi_k2": "0.18.1",
-    "kimi_k25": "0.18.1",
-    "minimax_m2": "0.19.1",
-    "gemma4": "0.19.1",
-    "laguna": "0.21.0",
+AUXILIARY_STATES: Mapping[str, Span] = {
+    "llama": ALWAYS,
+    "qwen": ALWAYS,
+    "minicpm": ALWAYS,
+    "gpt_oss": ALWAYS,
+    "hunyuan_vl": ALWAYS,
+    "hunyuan_v1_dense": ALWAYS,
+    "afmoe": ALWAYS,
+    "nemotron_h": Span(since="0.17.1"),
+    "deepseek_v2": Span(since="0.18.1"),
+    "deepseek_v3": Span(since="0.18.1"),
+    "kimi_k2": Span(since="0.18.1"),
+    "kimi_k25": Span(since="0.18.1"),
+    "minimax_m2": Span(since="0.19.1"),
+    "gemma4": Span(since="0.19.1"),
+    "laguna": Span(since="0.21.0"),
 }
 """Parts of model types whose targets hand out the hidden states that EAGLE 3 needs, and since when (to 0.21.0)."""
 
@@ -188,7 +188,7 @@ def _check_target(method: str, target: Checkpoint, release: Release) -> None:
     """Older releases list the kinds of targets that EAGLE 3 and DFlash drafts may have."""
     if method not in ("eagle3", "dflash") or not release.has(history.AUXILIARY_STATES_BY_MODEL_TYPE):
         return
-    known = tuple(name for name, since in AUXILIARY_STATES.items() if release.within(since, None))
+    known = tuple(name for name, span in AUXILIARY_STATES.items() if release.within(span))
     model_type = str(target.text_config.get("model_type") or target.model_type)
     if not any(name in model_type for name in known):
         raise refused(

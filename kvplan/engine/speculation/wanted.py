@@ -14,7 +14,7 @@ from kvplan.engine.stop import StartupStops, config_refuses, of_field, stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 FLAGS = (
     ("spec_method", "--spec-method", "method"),
@@ -23,99 +23,99 @@ FLAGS = (
 )
 """Options that stand for one key of the config: vLLM's field, its flag, the key."""
 
-KEYS: Mapping[str, tuple[str | None, str | None]] = {
-    "enforce_eager": (None, None),
-    "num_speculative_tokens": (None, None),
-    "model": (None, None),
-    "method": (None, None),
-    "draft_tensor_parallel_size": (None, None),
-    "tensor_parallel_size": (None, None),
-    "quantization": (None, None),
-    "max_model_len": (None, None),
-    "revision": (None, None),
-    "code_revision": (None, None),
-    "disable_by_batch_size": (None, "0.16.0"),
-    "disable_padded_drafter_batch": (None, None),
-    "prompt_lookup_max": (None, None),
-    "prompt_lookup_min": (None, None),
-    "speculative_token_tree": (None, "0.20.2"),
-    "parallel_drafting": (None, None),
-    "target_model_config": (None, None),
-    "target_parallel_config": (None, None),
-    "draft_model_config": (None, None),
-    "draft_parallel_config": (None, None),
-    "suffix_decoding_max_tree_depth": (None, None),
-    "suffix_decoding_max_cached_requests": (None, None),
-    "suffix_decoding_max_spec_factor": (None, None),
-    "suffix_decoding_min_token_prob": (None, None),
-    "use_local_argmax_reduction": ("0.17.1", None),
-    "draft_load_config": ("0.17.1", None),
-    "rejection_sample_method": ("0.18.1", None),
-    "moe_backend": ("0.19.1", None),
-    "synthetic_acceptance_rate": ("0.19.1", "0.19.1"),
-    "synthetic_acceptance_rates": ("0.20.2", None),
-    "synthetic_acceptance_length": ("0.20.2", None),
-    "attention_backend": ("0.21.0", None),
-    "draft_sample_method": ("0.21.0", None),
-    "num_speculative_tokens_per_batch_size": ("0.24.0", None),
-    "use_heterogeneous_vocab": ("0.25.1", None),
-    "kv_cache_dtype": ("0.26.0", None),
-    "enable_adaptive_verification": ("0.28.0", None),
-    "dspark_draft_topk": ("0.28.0", None),
-    "index_share_for_mtp_iteration": ("0.29.0", None),
-    "disable_eagle_block_drop": ("0.30.0", None),
-    "disable_lookahead_block_hashes": ("0.33.0", None),
-    "draft_lm_head_quantization": ("0.33.0", None),
-    "xpress_topc": ("0.33.0", None),
-    "fly_window_size": ("0.33.0", None),
-    "fly_entropy_threshold": ("0.33.0", None),
-    "fly_entropy_top_k": ("0.33.0", None),
+KEYS: Mapping[str, Span] = {
+    "enforce_eager": ALWAYS,
+    "num_speculative_tokens": ALWAYS,
+    "model": ALWAYS,
+    "method": ALWAYS,
+    "draft_tensor_parallel_size": ALWAYS,
+    "tensor_parallel_size": ALWAYS,
+    "quantization": ALWAYS,
+    "max_model_len": ALWAYS,
+    "revision": ALWAYS,
+    "code_revision": ALWAYS,
+    "disable_by_batch_size": Span(until="0.16.0"),
+    "disable_padded_drafter_batch": ALWAYS,
+    "prompt_lookup_max": ALWAYS,
+    "prompt_lookup_min": ALWAYS,
+    "speculative_token_tree": Span(until="0.20.2"),
+    "parallel_drafting": ALWAYS,
+    "target_model_config": ALWAYS,
+    "target_parallel_config": ALWAYS,
+    "draft_model_config": ALWAYS,
+    "draft_parallel_config": ALWAYS,
+    "suffix_decoding_max_tree_depth": ALWAYS,
+    "suffix_decoding_max_cached_requests": ALWAYS,
+    "suffix_decoding_max_spec_factor": ALWAYS,
+    "suffix_decoding_min_token_prob": ALWAYS,
+    "use_local_argmax_reduction": Span(since="0.17.1"),
+    "draft_load_config": Span(since="0.17.1"),
+    "rejection_sample_method": Span(since="0.18.1"),
+    "moe_backend": Span(since="0.19.1"),
+    "synthetic_acceptance_rate": Span(since="0.19.1", until="0.19.1"),
+    "synthetic_acceptance_rates": Span(since="0.20.2"),
+    "synthetic_acceptance_length": Span(since="0.20.2"),
+    "attention_backend": Span(since="0.21.0"),
+    "draft_sample_method": Span(since="0.21.0"),
+    "num_speculative_tokens_per_batch_size": Span(since="0.24.0"),
+    "use_heterogeneous_vocab": Span(since="0.25.1"),
+    "kv_cache_dtype": Span(since="0.26.0"),
+    "enable_adaptive_verification": Span(since="0.28.0"),
+    "dspark_draft_topk": Span(since="0.28.0"),
+    "index_share_for_mtp_iteration": Span(since="0.29.0"),
+    "disable_eagle_block_drop": Span(since="0.30.0"),
+    "disable_lookahead_block_hashes": Span(since="0.33.0"),
+    "draft_lm_head_quantization": Span(since="0.33.0"),
+    "xpress_topc": Span(since="0.33.0"),
+    "fly_window_size": Span(since="0.33.0"),
+    "fly_entropy_threshold": Span(since="0.33.0"),
+    "fly_entropy_top_k": Span(since="0.33.0"),
 }
-"""Keys of --speculative-config: first and last release that accept them."""
+"""Keys of --speculative-config, with the releases that accept them."""
 
-METHODS: Mapping[str, tuple[str | None, str | None]] = {
-    "ngram": (None, None),
-    "medusa": (None, "0.32.0"),
-    "mlp_speculator": (None, "0.32.0"),
-    "draft_model": (None, None),
-    "suffix": (None, None),
-    "custom_class": ("0.22.1", None),
-    "eagle": (None, None),
-    "eagle3": (None, None),
-    "extract_hidden_states": ("0.17.1", None),
-    "deepseek_mtp": (None, None),
-    "dots3_note_mtp": ("0.28.0", None),
-    "mimo_mtp": (None, None),
-    "mimo_v2_mtp": ("0.21.0", None),
-    "glm4_moe_mtp": (None, None),
-    "glm4_moe_lite_mtp": (None, None),
-    "glm_ocr_mtp": (None, None),
-    "ernie_mtp": (None, None),
-    "nemotron_h_mtp": ("0.17.1", None),
-    "exaone_moe_mtp": (None, None),
-    "exaone4_5_mtp": ("0.20.2", None),
-    "qwen3_next_mtp": (None, None),
-    "qwen4_exp_mtp": ("0.29.0", None),
-    "qwen3_5_mtp": ("0.17.1", None),
-    "longcat_flash_mtp": (None, None),
-    "bailing_hybrid_v3_mtp": ("0.28.0", None),
-    "minimax_m3_mtp": ("0.24.0", None),
-    "bailing_hybrid_mtp": ("0.25.1", None),
-    "mtp": (None, None),
-    "kimi_k3_mtp": ("0.27.1", None),
-    "pangu_ultra_moe_mtp": (None, None),
-    "step3p5_mtp": (None, None),
-    "step5_mtp": ("0.33.0", None),
-    "hy_v3_mtp": ("0.20.2", None),
-    "hy_v4_mtp": ("0.29.0", None),
-    "gemma4_mtp": ("0.21.0", None),
-    "inkling_mtp": ("0.26.0", None),
-    "glm5_next_mtp": ("0.30.0", None),
-    "dflash": ("0.20.2", None),
-    "ngram_gpu": ("0.18.1", None),
-    "dspark": ("0.25.1", None),
+METHODS: Mapping[str, Span] = {
+    "ngram": ALWAYS,
+    "medusa": Span(until="0.32.0"),
+    "mlp_speculator": Span(until="0.32.0"),
+    "draft_model": ALWAYS,
+    "suffix": ALWAYS,
+    "custom_class": Span(since="0.22.1"),
+    "eagle": ALWAYS,
+    "eagle3": ALWAYS,
+    "extract_hidden_states": Span(since="0.17.1"),
+    "deepseek_mtp": ALWAYS,
+    "dots3_note_mtp": Span(since="0.28.0"),
+    "mimo_mtp": ALWAYS,
+    "mimo_v2_mtp": Span(since="0.21.0"),
+    "glm4_moe_mtp": ALWAYS,
+    "glm4_moe_lite_mtp": ALWAYS,
+    "glm_ocr_mtp": ALWAYS,
+    "ernie_mtp": ALWAYS,
+    "nemotron_h_mtp": Span(since="0.17.1"),
+    "exaone_moe_mtp": ALWAYS,
+    "exaone4_5_mtp": Span(since="0.20.2"),
+    "qwen3_next_mtp": ALWAYS,
+    "qwen4_exp_mtp": Span(since="0.29.0"),
+    "qwen3_5_mtp": Span(since="0.17.1"),
+    "longcat_flash_mtp": ALWAYS,
+    "bailing_hybrid_v3_mtp": Span(since="0.28.0"),
+    "minimax_m3_mtp": Span(since="0.24.0"),
+    "bailing_hybrid_mtp": Span(since="0.25.1"),
+    "mtp": ALWAYS,
+    "kimi_k3_mtp": Span(since="0.27.1"),
+    "pangu_ultra_moe_mtp": ALWAYS,
+    "step3p5_mtp": ALWAYS,
+    "step5_mtp": Span(since="0.33.0"),
+    "hy_v3_mtp": Span(since="0.20.2"),
+    "hy_v4_mtp": Span(since="0.29.0"),
+    "gemma4_mtp": Span(since="0.21.0"),
+    "inkling_mtp": Span(since="0.26.0"),
+    "glm5_next_mtp": Span(since="0.30.0"),
+    "dflash": Span(since="0.20.2"),
+    "ngram_gpu": Span(since="0.18.1"),
+    "dspark": Span(since="0.25.1"),
 }
-"""Names of methods, in vLLM's order: first and last release that accept them. Those that end in `_mtp` mean `mtp`."""
+"""Names of methods, in vLLM's order, with the releases that accept them. Those that end in `_mtp` mean `mtp`."""
 
 _WHOLE = ("num_speculative_tokens", "draft_tensor_parallel_size", "max_model_len", "prompt_lookup_max")
 """Keys that must be whole numbers of at least 1."""
@@ -217,14 +217,14 @@ def wanted(launch: Launch) -> Wanted | None:
         config = {key.replace("-", "_"): value for key, value in config.items()}
     for key in config:
         span = KEYS.get(key)
-        if span is None or not release.within(*span):
-            known = tuple(name for name, of in KEYS.items() if release.within(*of))
+        if span is None or not release.within(span):
+            known = tuple(name for name, of in KEYS.items() if release.within(of))
             raise refused(of_field(key, "Unexpected keyword argument"), key, config[key], known)
     method = config.get("method")
     if method is not None:
         span = METHODS.get(str(method))
-        if span is None or not release.within(*span):
-            known = tuple(name for name, of in METHODS.items() if release.within(*of))
+        if span is None or not release.within(span):
+            known = tuple(name for name, of in METHODS.items() if release.within(of))
             listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
             raise refused(of_field("method", f"Input should be {listed}"), "method", method, known)
     for key in _WHOLE:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kvplan.engine.facade import SPECULATIVE_KEYS, SPECULATIVE_METHODS
 from kvplan.engine.failures import DraftNotBuilt, NoRoomForDraft, NoStatesForDraft, SpeculativeConfigRefused
 from kvplan.engine.values import Plan, StartupError
+from kvplan.releases import Span
 from kvplan.rules import words
 from kvplan.rules.options.availability import nearest
 from kvplan.rules.rule import Example, Rule
@@ -79,8 +80,8 @@ def _fix(error: StartupError, facts: SpeculativeConfigRefused) -> str:
     return f"correct {key}" if value is not None else f"add {key}"
 
 
-def _have(bounds: tuple[str | None, str | None]) -> str:
-    since, until = bounds
+def _have(span: Span) -> str:
+    since, until = span.since, span.until
     if since and until:
         return f"releases {since} to {until} have it" if since != until else f"only {since} has it"
     return f"releases from {since} on have it" if since else f"releases up to {until} have it"

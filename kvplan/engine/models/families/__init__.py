@@ -134,7 +134,7 @@ def of(entry: Registration, release: Release) -> tuple[Family, Recipe]:
     """The family of a registered class and how the class names its layers, in `release`."""
     for family in (*_in_file_of(entry), GENERAL, WRAPPER):
         for recipe in _row(family.modules, entry) or ():
-            if recipe.span.covers(release.acts_as):
+            if release.within(recipe.span):
                 return family, recipe
     return (WRAPPER, Recipe(wraps="language_model")) if entry.multimodal else (GENERAL, Recipe())
 

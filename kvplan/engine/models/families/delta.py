@@ -73,7 +73,7 @@ def _qwen3_5_state_dtype(span: Span) -> ConfigHook:
     """The hook that reads `mamba_ssm_dtype`, in the releases that have it for an architecture."""
 
     def hook(text: ConfigDict, release: Release) -> HookedDtype | None:
-        declared = declared_dtype(text, "mamba_ssm_dtype") if span.covers(release.acts_as) else None
+        declared = declared_dtype(text, "mamba_ssm_dtype") if release.within(span) else None
         return None if declared is None else HookedDtype(declared, "Qwen3.5 reads mamba_ssm_dtype in its config")
 
     return ConfigHook(state_dtype=hook)
