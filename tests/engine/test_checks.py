@@ -52,6 +52,9 @@ def refusal(command: str, version: str = "0.33.0", gpu: str = "h200") -> tuple[s
         ("meta-llama/Llama-3.1-8B --max-num-seqs 0", "0.23.0", "h200", "invalid_value", "max_num_batched_tokens"),
         ("meta-llama/Llama-3.1-8B --block-size 0", "0.23.0", "h200", "invalid_value", "greater than 0"),
         ("meta-llama/Llama-3.1-8B -dp 0", "0.22.1", "h200", "invalid_value", "must be in the range [0, 0)"),
+        ("meta-llama/Llama-3.1-8B --stream-interval 0", "0.16.0", "h200", "invalid_value", "or equal to 1"),
+        ("meta-llama/Llama-3.1-8B --max-logprobs -2", "0.25.1", "h200", "invalid_value", "or equal to -1"),
+        ("meta-llama/Llama-3.1-8B --max-num-queued-reqs -1", "0.29.0", "h200", "invalid_value", "or equal to 0"),
     ],
 )
 def test_config_refuses(command: str, version: str, gpu: str, code: str, text: str) -> None:
@@ -69,6 +72,7 @@ def test_config_refuses(command: str, version: str, gpu: str, code: str, text: s
         ("meta-llama/Llama-3.1-8B -tp 8 --distributed-executor-backend ray", "0.33.0", "h200:4"),
         ("meta-llama/Llama-3.1-8B -q fp8", "0.33.0", "h200"),
         ("MiniMaxAI/MiniMax-M2.5 -tp 16", "0.29.0", "h200"),
+        ("meta-llama/Llama-3.1-8B --max-logprobs -2", "0.24.0", "h200"),
         ("Qwen/Qwen3-30B-A3B-FP8 -tp 16 --enable-expert-parallel", "0.28.0", "h200"),
     ],
 )

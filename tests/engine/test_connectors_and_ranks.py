@@ -232,6 +232,13 @@ def test_options_that_keep_the_first_runner(flags: tuple[str, ...], version: str
     assert settings.model_runner == runner
 
 
+@pytest.mark.parametrize(("version", "runner"), [("0.22.1", "V1"), ("0.23.0", "V2")])
+def test_thinking_within_a_budget_keeps_the_first_runner_in_0_22(version: str, runner: str) -> None:
+    settings = planned("Qwen/Qwen3-0.6B", "--reasoning-parser", "qwen3", version=version).settings
+    assert settings is not None
+    assert settings.model_runner == runner
+
+
 def test_the_second_runner_cannot_be_forced_on_what_it_lacks() -> None:
     flags, version = ("--kv-sharing-fast-prefill",), "0.28.0"
     stage, _, message = refusal(LLAMA, *flags, version=version, VLLM_USE_V2_MODEL_RUNNER="1")

@@ -118,6 +118,12 @@ def test_unknown_names_are_refused_with_the_reason() -> None:
     assert (refusal.value.exception, refusal.value.stage) == ("ValidationError", "options")
     with pytest.raises(Refused, match=r"was supported in vLLM until v0\.23\.0"):
         made("QWenLMHeadModel")
+    with pytest.raises(Refused, match=r"\['MedusaModel'\] are not supported for now"):
+        made("MedusaModel")
+    with pytest.raises(Refused, match=r"install the plugin at https://github\.com/Sohaib-Ahmed21/"):
+        made("Nemotron3_5AsrForRNNT", release="0.32.0")
+    with pytest.raises(Refused, match="are not supported for now"):
+        made("Nemotron3_5AsrForRNNT", release="0.31.0")
     with pytest.raises(Refused, match="No model architectures are specified"):
         made()
 

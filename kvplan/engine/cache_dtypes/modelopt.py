@@ -24,7 +24,7 @@ _CACHE = {"fp8": "fp8_e4m3", "nvfp4": "nvfp4"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Algorithm(Span):
+class Algorithm(Span):
     """A weight algorithm in the releases that serve it, and those that take it in the older form."""
 
     name: str
@@ -36,16 +36,16 @@ class _Algorithm(Span):
         return self.older_form is not None and release.within(self.older_form)
 
 
-_ALGORITHMS = (
-    _Algorithm("FP8", older_form=ALWAYS),
-    _Algorithm("FP8_PER_CHANNEL_PER_TOKEN", older_form=ALWAYS),
-    _Algorithm("FP8_PB_WO", older_form=ALWAYS),
-    _Algorithm("NVFP4", older_form=ALWAYS, required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("W4A16_NVFP4", since="0.21.0", required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("MXFP8", required=("kv_cache_quant_algo", "exclude_modules")),
-    _Algorithm("MIXED_PRECISION", since="0.17.1", older_form=Span(since="0.33.0")),
+ALGORITHMS = (
+    Algorithm("FP8", older_form=ALWAYS),
+    Algorithm("FP8_PER_CHANNEL_PER_TOKEN", older_form=ALWAYS),
+    Algorithm("FP8_PB_WO", older_form=ALWAYS),
+    Algorithm("NVFP4", older_form=ALWAYS, required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
+    Algorithm("W4A16_NVFP4", since="0.21.0", required=("group_size", "kv_cache_quant_algo", "exclude_modules")),
+    Algorithm("MXFP8", required=("kv_cache_quant_algo", "exclude_modules")),
+    Algorithm("MIXED_PRECISION", since="0.17.1", older_form=Span(since="0.33.0")),
 )
-_BY_NAME = {row.name: row for row in _ALGORITHMS}
+_BY_NAME = {row.name: row for row in ALGORITHMS}
 
 
 def section(checkpoint: Checkpoint, release: Release) -> Mapping[str, Any] | None:
@@ -129,7 +129,7 @@ def _check_algorithm(holder: Mapping[str, Any], is_nested: bool, release: Releas
         raise _refusal(f"kv_cache_quant_algo must be a string, got {type(kv_algorithm)}", algorithm, release)
     row = _BY_NAME.get(str(algorithm).upper())
     if row is None or not release.within(row):
-        known = [each.name for each in _ALGORITHMS if release.within(each)]
+        known = [each.name for each in ALGORITHMS if release.within(each)]
         raise _refusal(f"ModelOpt currently only supports: {known} quantizations in vLLM.", algorithm, release)
     missing = [name for name in row.required if is_nested and name not in holder]
     if missing:

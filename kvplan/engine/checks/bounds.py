@@ -42,7 +42,10 @@ class Bound(Span):
         return None
 
 
-MODEL_BOUNDS = (Bound("max_model_len", least=-1),)
+MODEL_BOUNDS = (
+    Bound("max_model_len", least=-1),
+    Bound("max_logprobs", least=-1, since="0.25.1"),
+)
 
 ENGINE_BOUNDS = (
     Bound("block_size", above=0, since="0.23.0"),
@@ -62,19 +65,30 @@ ENGINE_BOUNDS = (
     Bound("node_rank", least=0, since="0.23.0"),
     Bound("nnodes", least=1, since="0.23.0"),
     Bound("decode_context_parallel_size", least=1, since="0.23.0"),
+    Bound("data_parallel_rank", least=0, since="0.23.0"),
+    Bound("data_parallel_rpc_port", least=1, most=65535, since="0.28.0"),
+    Bound("dbo_decode_token_threshold", least=0, since="0.23.0"),
+    Bound("dbo_prefill_token_threshold", least=0, since="0.23.0"),
+    Bound("max_parallel_loading_workers", least=1, since="0.23.0"),
+    Bound("dp_sync_interval", least=1, since="0.30.0"),
+    Bound("elastic_ep_max_dp_size", least=1, since="0.30.0"),
 )
 
 SCHEDULER_BOUNDS = (
-    Bound("max_num_scheduled_tokens", least=0, since="0.23.0", until="0.31.0"),
+    Bound("max_num_scheduled_tokens", least=0, since="0.26.0", until="0.31.0"),
     Bound("max_num_scheduled_tokens", least=1, since="0.32.0"),
     Bound("max_num_active_seqs", least=1, since="0.31.0"),
     Bound("max_num_partial_prefills", least=1, until="0.26.0"),
     Bound("max_long_partial_prefills", least=1, until="0.26.0"),
     Bound("long_prefill_token_threshold", least=0, since="0.25.1"),
     Bound("watermark", least=0, below=1, since="0.24.0"),
+    Bound("stream_interval", least=1),
+    Bound("prefill_schedule_interval", least=1, since="0.24.0"),
+    Bound("max_num_queued_reqs", least=0, since="0.29.0"),
+    Bound("max_num_queued_tokens", least=0, since="0.29.0"),
 )
 
-_BATCH = Bound("max_num_batched_tokens", least=1), Bound("max_num_seqs", least=1)
+BATCH_BOUNDS = Bound("max_num_batched_tokens", least=1), Bound("max_num_seqs", least=1)
 
 
 def check(launch: Launch, bounds: tuple[Bound, ...]) -> None:
@@ -87,7 +101,7 @@ def check(launch: Launch, bounds: tuple[Bound, ...]) -> None:
 
 def check_batch_sizes(tokens: int, seqs: int) -> None:
     """The same for the two batch sizes once they are derived from each other."""
-    for bound, value in zip(_BATCH, (tokens, seqs), strict=True):
+    for bound, value in zip(BATCH_BOUNDS, (tokens, seqs), strict=True):
         _hold(bound, value)
 
 

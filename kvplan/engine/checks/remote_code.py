@@ -17,7 +17,7 @@ from kvplan.releases import ALWAYS, Span
 
 OPTION = "--trust-remote-code"
 
-_CLASSES_OF_VLLM: Mapping[str, Span] = {
+CLASSES_OF_VLLM: Mapping[str, Span] = {
     "RefinedWeb": ALWAYS,
     "RefinedWebModel": ALWAYS,
     "alpamayo2_super": Span(since="0.33.0"),
@@ -47,6 +47,7 @@ _CLASSES_OF_VLLM: Mapping[str, Span] = {
     "minimax_m3_mtp": Span(since="0.24.0"),
     "mlp_speculator": Span(until="0.32.0"),
     "moondream3": Span(since="0.21.0"),
+    "muse_spark_dspark": Span(since="0.33.0"),
     "musespark1x_text": Span(since="0.33.0"),
     "openvla": Span(since="0.22.1"),
     "ops_colqwen3": Span(since="0.17.1"),
@@ -77,7 +78,7 @@ def check(checkpoint: Checkpoint, launch: Launch) -> None:
     """
     if launch.get("trust_remote_code"):
         return
-    listed = _CLASSES_OF_VLLM.get(checkpoint.model_type)
+    listed = CLASSES_OF_VLLM.get(checkpoint.model_type)
     if listed is not None and launch.release.within(listed):
         return
     unknown = checkpoint.normalised_by == "conventions" and checkpoint.model_type not in _ALSO_IN_TRANSFORMERS

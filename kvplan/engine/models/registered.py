@@ -31,7 +31,8 @@ class Registration:
     module: str
     class_name: str
     interfaces: str
-    """g generates text, p pools, m multimodal, P pipeline parallelism, h hybrid, f attention-free, e encoder-only."""
+    """g generates text, p pools, m multimodal, P pipeline parallelism, h hybrid, f attention-free, e encoder-only,
+    n has layers without attention, t transcribes and does nothing else."""
     kind: str
     """`decoder`, `encoder`, or the reason in `unplaceable` why the layers are not computed."""
     span: Span = ALWAYS

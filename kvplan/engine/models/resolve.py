@@ -52,16 +52,25 @@ RETIRED: dict[str, str] = {
 }
 """Last versions that the table of registered classes does not tell, as vLLM reports them."""
 
-OUT_OF_TREE: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            "BartForConditionalGeneration",
-            "BartModel",
-            "Florence2ForConditionalGeneration",
-            "MBartForConditionalGeneration",
-        ),
-        "https://github.com/vllm-project/bart-plugin",
-    ),
+UNTOLD = frozenset({"MedusaModel"})
+"""Architectures that went without a word: vLLM speaks of them as of any that it never had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin(Span):
+    """Where the plugin for an architecture is, in the releases that name it."""
+
+    address: str
+
+
+_BART = Plugin("https://github.com/vllm-project/bart-plugin", since="0.19.1")
+
+OUT_OF_TREE: dict[str, Plugin] = {
+    "BartForConditionalGeneration": _BART,
+    "BartModel": _BART,
+    "Florence2ForConditionalGeneration": _BART,
+    "MBartForConditionalGeneration": _BART,
+    "Nemotron3_5AsrForRNNT": Plugin("https://github.com/Sohaib-Ahmed21/vllm-nemotron-asr-plugin", since="0.32.0"),
 }
 """Architectures that vLLM leaves to a plugin."""
 
@@ -211,24 +220,28 @@ def _base(name: str, release: Release, runner: str, convert: str) -> Registratio
 
 def _unsupported(names: Sequence[str], release: Release) -> Refused:
     for name in names:
-        last = _last_version(name, release)
+        last = last_version(name, release)
         if last is not None:
             return Refused(
                 name,
                 f"Model architecture {name} was supported in vLLM until v{last}, and is not supported anymore.",
             )
-        if name in OUT_OF_TREE and release.has(history.OUT_OF_TREE_PLUGINS):
+        if _leaves_to_plugin(name, release):
             return Refused(
                 name,
                 f"Model architecture {name} is not supported in-tree anymore. Please install the plugin at "
-                f"{OUT_OF_TREE[name]}",
+                f"{OUT_OF_TREE[name].address}",
             )
     return Refused(names[0], f"Model architectures {list(names)} are not supported for now.")
 
 
-def _last_version(name: str, release: Release) -> str | None:
+def _leaves_to_plugin(name: str, release: Release) -> bool:
+    return name in OUT_OF_TREE and release.within(OUT_OF_TREE[name]) and release.has(history.OUT_OF_TREE_PLUGINS)
+
+
+def last_version(name: str, release: Release) -> str | None:
     """The last vLLM version that had an architecture which `release` no longer has, as vLLM itself reports it."""
-    if name in OUT_OF_TREE and release.has(history.OUT_OF_TREE_PLUGINS):
+    if name in UNTOLD or _leaves_to_plugin(name, release):
         return None
     entries = registered.known_to(name)
     until = entries[-1].span.until if entries else None

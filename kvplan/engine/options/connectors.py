@@ -48,7 +48,7 @@ class Connector(Span):
         return self.hybrid is not None and release.within(self.hybrid)
 
 
-_CONNECTORS = (
+CONNECTORS = (
     Connector("DecodeBenchConnector", hybrid=Span(since="0.21.0")),
     Connector("ExampleConnector"),
     Connector("ExampleHiddenStatesConnector", since="0.17.1", hybrid=Span(since="0.22.1"), layout=_TOKENS_FIRST),
@@ -183,7 +183,7 @@ def _lookup(asked: Transfer, release: Release) -> Connector | None:
         return None
     if asked.name is None:
         raise _refused("Connector name is not set in KVTransferConfig")
-    for connector in _CONNECTORS:
+    for connector in CONNECTORS:
         if connector.name == asked.name and release.within(connector):
             return connector
     raise _refused(f"Unsupported connector type: {asked.name}", known(release))
@@ -193,13 +193,13 @@ def working_with_hybrid(release: Release) -> tuple[str, ...]:
     """The connectors that leave the hybrid manager on by themselves; none where any connector switches it off."""
     if release.has(history.CONNECTOR_DISABLES_HYBRID_MANAGER):
         return ()
-    known_here = (one for one in _CONNECTORS if release.within(one) and one.name != _MULTI)
+    known_here = (one for one in CONNECTORS if release.within(one) and one.name != _MULTI)
     return tuple(one.name for one in known_here if one.works_with_hybrid(release))
 
 
 def known(release: Release) -> tuple[str, ...]:
     """The connector names that `release` has registered."""
-    return tuple(one.name for one in _CONNECTORS if release.within(one))
+    return tuple(one.name for one in CONNECTORS if release.within(one))
 
 
 def _refused(message: str, known: tuple[str, ...] = ()) -> StartupStops:

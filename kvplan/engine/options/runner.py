@@ -15,18 +15,18 @@ from kvplan.history import capacity, parallel, state
 from kvplan.launch.values import Launch
 from kvplan.releases import Release, Span
 
-_V2_LISTED: tuple[tuple[str, Span], ...] = (
+V2_LISTED: tuple[tuple[str, Span], ...] = (
     ("Qwen3ForCausalLM", Span(since="0.22.1", until="0.24.0")),
     ("LlamaForCausalLM", Span(since="0.23.0", until="0.24.0")),
     ("MistralForCausalLM", Span(since="0.23.0", until="0.24.0")),
-    ("DeepseekV2ForCausalLM", Span(since="0.24.0")),
-    ("Qwen2MoeForCausalLM", Span(since="0.24.0")),
-    ("GraniteMoeForCausalLM", Span(since="0.24.0")),
-    ("InklingForCausalLM", Span(since="0.26.0")),
-    ("InklingForConditionalGeneration", Span(since="0.26.0")),
-    ("LongcatFlashNgramForCausalLM", Span(since="0.26.0")),
-    ("KimiK3ForConditionalGeneration", Span(since="0.27.1")),
-    ("DeepseekV4ForCausalLM", Span(since="0.28.0")),
+    ("DeepseekV2ForCausalLM", Span(since="0.24.0", until="0.28.0")),
+    ("Qwen2MoeForCausalLM", Span(since="0.24.0", until="0.28.0")),
+    ("GraniteMoeForCausalLM", Span(since="0.24.0", until="0.28.0")),
+    ("InklingForCausalLM", Span(since="0.26.0", until="0.28.0")),
+    ("InklingForConditionalGeneration", Span(since="0.26.0", until="0.28.0")),
+    ("LongcatFlashNgramForCausalLM", Span(since="0.26.0", until="0.28.0")),
+    ("KimiK3ForConditionalGeneration", Span(since="0.27.1", until="0.28.0")),
+    ("DeepseekV4ForCausalLM", Span(since="0.28.0", until="0.28.0")),
 )
 """Architectures that a release runs on the V2 runner though its general rule would not."""
 
@@ -108,4 +108,4 @@ def concurrent_batches(asynchronous: bool, runner: str, pipeline: int) -> int:
 
 
 def _listed_for_v2(release: Release, architectures: tuple[str, ...]) -> bool:
-    return any(name in architectures and release.within(span) for name, span in _V2_LISTED)
+    return any(name in architectures and release.within(span) for name, span in V2_LISTED)

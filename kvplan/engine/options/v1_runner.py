@@ -37,7 +37,7 @@ def lacking(launch: Launch, geometry: ModelGeometry, state_mode: str) -> tuple[s
     `state_mode` is `mamba_cache_mode` as it was settled.
     """
     release = launch.release
-    found = [lack.name for lack in _LACKS if release.within(lack) and lack.asked(launch, geometry)]
+    found = [lack.name for lack in LACKS if release.within(lack) and lack.asked(launch, geometry)]
     if state_mode == "align" and geometry.has_inner_state and release.has(state.SECOND_RUNNER_LACKS_LAST_STATES):
         found.append("hybrid/mamba models with align cache mode")
     if state_mode == "all" and release.has(state.SECOND_RUNNER_LACKS_EVERY_STATE):
@@ -58,6 +58,10 @@ def check(lacking: tuple[str, ...], release: Release) -> None:
 
 def _set(name: str) -> Callable[[Launch, ModelGeometry], bool]:
     return lambda launch, _: given.flag(launch, name)
+
+
+def _reasons(launch: Launch, _: ModelGeometry) -> bool:
+    return bool(launch.get("reasoning_parser")) or launch.get("reasoning_config") is not None
 
 
 def _compilation(launch: Launch) -> Mapping[str, Any]:
@@ -110,7 +114,7 @@ def _microbatches_with_more(launch: Launch, geometry: ModelGeometry) -> bool:
     return cut and more
 
 
-_LACKS = (
+LACKS = (
     Lack("hybrid/mamba models", lambda _, geometry: geometry.has_inner_state, until="0.22.1"),
     Lack("prefill context parallelism", _prefill_ranks, until="0.25.1"),
     Lack("prefill context parallelism", _prefill_ranks_without_mla, since="0.26.0", until="0.28.0"),
@@ -124,6 +128,7 @@ _LACKS = (
     Lack("custom logits processors", _set("logits_processors"), until="0.30.0"),
     Lack("prompt embeds", _set("enable_prompt_embeds"), since="0.22.1", until="0.28.0"),
     Lack("logprobs mode", _logits, since="0.22.1", until="0.25.1"),
+    Lack("reasoning budget enforcement", _reasons, since="0.22.1", until="0.22.1"),
     Lack("KV sharing fast prefill", _set("kv_sharing_fast_prefill"), until="0.29.0"),
     Lack("EC transfer", _set("ec_transfer_config"), until="0.27.1"),
 )

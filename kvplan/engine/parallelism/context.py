@@ -181,7 +181,7 @@ def check_interleave(launch: Launch, decode: int, block_size: int) -> None:
         )
 
 
-_SUMS: Mapping[str, Span] = {
+SOFTMAX_SUMS: Mapping[str, Span] = {
     "CUTLASS_MLA": ALWAYS,
     "FLASHINFER": ALWAYS,
     "FLASHINFER_MLA": Span(since="0.25.1"),
@@ -201,7 +201,7 @@ def returns_softmax_sums(backend: str, release: Release) -> bool:
     """Whether ranks can put together what `backend` computed on their shares of the tokens."""
     if release.has(backend_history.BACKEND_SEES_DCP):
         return True  # such backends were not selected
-    return backend in _SUMS and release.within(_SUMS[backend])
+    return backend in SOFTMAX_SUMS and release.within(SOFTMAX_SUMS[backend])
 
 
 def needs_one_group(release: Release) -> bool:

@@ -212,6 +212,7 @@ ROWS: tuple[Rewriting, ...] = (
         types=frozenset({"longcat_flash_ngram"}),
         default=1,
         since="0.26.0",
+        until="0.31.0",
     ),
     Rewriting(
         "step3p5_mtp",
