@@ -42,8 +42,9 @@ def _made_by(module: str) -> Callable[[], dict[Path, str | bytes]]:
 def _schemas() -> dict[Path, str | bytes]:
     from kvplan.report import schema
     from kvplan.report.schema import scan, sweep
+    from kvplan.runs.settings import schema as settings
 
-    return {each.SCHEMA_FILE: each.text() for each in (schema, scan, sweep)}
+    return {each.SCHEMA_FILE: each.text() for each in (schema, scan, sweep, settings)}
 
 
 def _scan() -> dict[Path, str | bytes]:
@@ -64,7 +65,7 @@ PARTS = {
         _made_by("tests.golden.table"),
         by_default=False,
     ),
-    "schemas": Part("the JSON schemas of kvplan/report/schema/", _schemas),
+    "schemas": Part("the JSON schemas of the reports and of the settings file", _schemas),
     "scan": Part("what `kvplan scan` says about tests/launch/, word for word", _scan),
     "rules": Part("docs/rules.md", _rules),
     "outputs": Part("what the commands shown in README.md and docs/ print", _made_by("tests.readme")),

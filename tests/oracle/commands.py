@@ -14,9 +14,10 @@ import click
 from kvplan.errors import InputError
 from kvplan.releases import KNOWN, NEWEST
 from tests.golden import build
-from tests.oracle import asking, drift, places, questions, summary
+from tests.oracle import asking, drawing, drift, places, questions, summary
 from tests.oracle.condense import condensed, own_failure
 from tests.oracle.configs import Configs, opened
+from tests.oracle.drawing import Draw
 from tests.oracle.errors import OracleError
 from tests.oracle.gpus import GPUS
 from tests.oracle.questions import Question
@@ -186,6 +187,43 @@ def drift_command(
             title = f"{release} asked what {old} was asked, kvplan as {act_as}"
         found = drift.compared(records, act_as, configs, jobs)
     click.echo(drift.report(found, title))
+
+
+@main.command()
+@click.argument("kind", type=click.Choice([str(kind) for kind in Draw]))
+@click.argument("release")
+@click.option("--count", type=click.IntRange(1), default=100, show_default=True, help="Questions.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Another seed draws other questions.")
+@click.option("--short", is_flag=True, help="Of models with fewer layers: configs called _short_…")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="File for the records (.jsonl.xz).")
+@with_configs
+@with_jobs
+@with_timeout
+@with_packages
+def fuzz(
+    kind: str,
+    release: str,
+    count: int,
+    seed: int,
+    short: bool,
+    output: Path | None,
+    given: Sequence[Path],
+    jobs: int,
+    timeout: int,
+    packages: Path | None,
+) -> None:
+    """Draw questions that nobody chose, ask them of RELEASE, and tell where kvplan answers otherwise.
+
+    KIND is `launches` (published configs with the options of deployments) or `options` (options of the parser at
+    random). The same seed draws the same questions.
+    """
+    with opened(given) as configs:
+        asked = drawing.drawn(Draw(kind), release, configs.contents("_short_" if short else None), count, seed)
+        records = _records(asked, configs, jobs, timeout, packages)
+        if output is not None:
+            build.write(output, records)
+        found = drift.compared(records, release, configs, jobs)
+    click.echo(drift.report(found, f"{kind} of {release}, seed {seed}"))
 
 
 def _records(

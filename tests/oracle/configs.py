@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.golden import build
 from tests.oracle.errors import OracleError
@@ -27,6 +29,15 @@ class Configs:
             if (place / name / "config.json").is_file():
                 return (place / name).resolve()
         raise OracleError(f"no config called {name}: give the folder that it lies in with --configs")
+
+    def contents(self, beginning: str | None = None) -> dict[str, dict[str, Any]]:
+        """What the `config.json` files say, by name: of published models, or of the names with a `beginning`."""
+        found = {}
+        for file in (file for place in self.places for file in place.glob("*/config.json")):
+            name = file.parent.name
+            if name not in found and (not name.startswith("_") if beginning is None else name.startswith(beginning)):
+                found[name] = json.loads(file.read_text("utf-8"))
+        return found
 
     def named(self, flag: str) -> str:
         """`flag` with folders in place of `{configs}/NAME`."""

@@ -37,7 +37,7 @@ def fits(document: str) -> bool:
 
 def test_the_published_schema_is_up_to_date() -> None:
     jsonschema.Draft202012Validator.check_schema(build())
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == text(), "run: python -m kvplan.runs.settings"
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == text(), "python -m tests.regenerate schemas"
 
 
 def test_the_example_of_the_reference_fits_and_has_nearly_all_keys() -> None:
