@@ -16,8 +16,8 @@ from kvplan.releases import KNOWN, Release, resolve
 from tests import asking
 
 
-def planned(command: str, version: str = "0.33.0", gpu: str = "h200") -> Plan:
-    return asking.planned(f"vllm serve {command}", release=version, gpu=gpu)
+def planned(command: str, version: str = "0.33.0", gpu: str = "h200", environment: str = "") -> Plan:
+    return asking.planned(f"{environment} vllm serve {command}", release=version, gpu=gpu)
 
 
 def refusal(command: str, version: str = "0.33.0", gpu: str = "h200") -> tuple[str, str, str]:
@@ -211,6 +211,7 @@ def packed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 INTEGERS = packed({"type": "int", "num_bits": 4, "strategy": "group", "group_size": 128, "symmetric": True})
+EIGHT = packed({"type": "int", "num_bits": 8, "strategy": "group", "group_size": 128, "symmetric": True})
 BLOCKS = packed({"type": "float", "num_bits": 8, "strategy": "block", "block_structure": [128, 128]})
 FP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}
 
@@ -240,6 +241,18 @@ def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu
         ("Qwen/Qwen3-30B-A3B", GPTQ, "-tp 16", "0.18.1", "AssertionError", ""),
         ("Qwen/Qwen3-30B-A3B", INTEGERS, "-tp 8", "0.33.0", "ValueError", "partition (96) to be divisible by group_s"),
         ("Qwen/Qwen3-30B-A3B", BLOCKS, "-tp 8", "0.33.0", "ValueError", "gate's and up's weight = 96 is not"),
+        # Nemotron's shared expert has 3,712 rows: 1,856 on each of 2 ranks, 14 groups of 128 and 64 rows.
+        (
+            "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            EIGHT,
+            "-tp 2 --enable-expert-parallel --trust-remote-code",
+            "0.31.0",
+            "ValueError",
+            "=1856 for layer 'model.layers.1.mixer.shared_experts.down_proj' is not divisible by group_size=128",
+        ),
+        # gpt-oss has 2,880 rows: on 4 ranks 720, of which 16 is the largest power of two that divides them.
+        ("openai/gpt-oss-20b", GPTQ, "-tp 4", "0.33.0", "AssertionError", ""),
+        ("openai/gpt-oss-20b", GPTQ | {"group_size": -1}, "", "0.33.0", "RuntimeError", "negative dimension -2880"),
         # A gated delta net makes two scalars for each of 32 heads: 8 columns on each of 8 ranks.
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 8 is"),
         ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.20.2", "RuntimeError", "negative dimension"),

@@ -134,6 +134,9 @@ def converted(
         return _integer_weights(declared, section, asked, capability, release)
     if declared.startswith("modelopt"):
         return _modelopt(declared, section, release)
+    if declared == "compressed-tensors" and section.get("format") == "mxfp4-pack-quantized":
+        own = model_type in by_name.MXFP4_IN_COMPRESSED_TENSORS and release.has(checks.KIMI_K3_MXFP4_METHOD)
+        return "mxfp4" if own else None
     mxfp4 = declared in ("mxfp4", "gpt_oss_mxfp4") and model_type in by_name.MXFP4_OF_ITS_OWN
     if mxfp4 and release.has(checks.GPT_OSS_MXFP4_METHOD):
         return "gpt_oss_mxfp4"

@@ -78,7 +78,8 @@ def _check_feed_forward(checkpoint: Checkpoint, geometry: ModelGeometry, config:
     if kind is None or (kind != "dense" and config.expert_parallel):
         return
     ranks *= 1 if kind == "dense" else config.data_parallel
-    name = "intermediate_size" if kind in ("dense", "block_experts") else "moe_intermediate_size"
+    whole = kind in ("dense", "block_experts", "open_experts")
+    name = "intermediate_size" if whole else "moe_intermediate_size"
     size = checkpoint.text_config.get(name)
     if isinstance(size, int) and not isinstance(size, bool) and size % ranks:
         raise _stop(name, size, ranks, text="")  # merged layers and experts assert without a text

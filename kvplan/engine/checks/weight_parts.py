@@ -15,7 +15,8 @@ from typing import Any
 
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.models.by_name import FEED_FORWARD, GATES_ATTENTION
-from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry, Tower
+from kvplan.engine.models.towers import FORMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +57,20 @@ Part = Linear | Experts
 
 
 def parts(
-    geometry: ModelGeometry, text: Mapping[str, Any], config: EngineConfig, *, feed_forward: bool
+    geometry: ModelGeometry,
+    text: Mapping[str, Any],
+    config: EngineConfig,
+    *,
+    feed_forward: bool,
+    towers_whole: bool = False,
 ) -> Iterator[Part]:
-    """The weights of attention, or of what comes behind it; none for a class whose weights are not followed."""
+    """The weights of attention, or of what comes behind it; none for a class whose weights are not followed.
+
+    `towers_whole` is `--mm-encoder-tp-mode data`, which keeps the towers of some classes whole on every rank.
+    """
     if not feed_forward:
-        yield from _towers(geometry, config.tensor_parallel)
+        for tower in geometry.towers:
+            yield from _tower(tower, 1 if towers_whole and tower.whole_on_request else config.tensor_parallel)
     if geometry.architecture not in FEED_FORWARD:
         return
     if feed_forward:
@@ -70,22 +80,27 @@ def parts(
         yield from _attention(geometry, text, config.tensor_parallel)
 
 
-def _towers(geometry: ModelGeometry, tensor: int) -> Iterator[Part]:
-    """The second MLP weight of the towers that are quantised like the decoder, which are built before it."""
-    for tower in geometry.towers:
-        rows = dict(tower.sizes).get("intermediate_size")
-        if tower.down_projection is not None and tower.width is not None and rows is not None:
-            yield _rows(tower.down_projection, rows, tensor, tower.width)
+def _tower(tower: Tower, tensor: int) -> Iterator[Part]:
+    """The first layer of a tower that is quantised like the decoder, before which it is built."""
+    inner = tower.sizes[0][1] if tower.sizes else None
+    if tower.layer is None or tower.width is None or inner is None:
+        return
+    width, share = tower.width, tower.width // tensor
+    qkv, out, up, down = (f"{tower.layer}.{name}" for name in FORMS[tower.form])
+    yield _columns(qkv, width, share, share, share)
+    yield _rows(out, width, tensor, width)
+    yield _columns(up, width, *[inner // tensor] * (2 if tower.form == "gated" else 1))
+    yield _rows(down, inner, tensor, width)
 
 
 def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) -> Iterator[Part]:
     layer = next((layer for layer in geometry.layers if layer.kind in (Kind.ATTENTION, Kind.MLA)), None)
     if layer is None:
         return
-    prefix = f"model.layers.{layer.index}.self_attn"
     if layer.kind is Kind.MLA:
-        yield from _latent_projections(layer, text, prefix, tensor)
+        yield from _latent_projections(layer, text, f"model.layers.{layer.index}.self_attn", tensor)
         return
+    prefix = layer.name.removesuffix(".attn")
     heads, kv_heads = layer.total_heads // tensor, max(1, layer.total_kv_heads // tensor)
     value_size = layer.head_size if layer.head_size_v is None else layer.head_size_v
     gates = heads if geometry.architecture in GATES_ATTENTION else 0
@@ -147,8 +162,12 @@ def _feed_forward(geometry: ModelGeometry, text: Mapping[str, Any], config: Engi
             yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), hidden, tensor)
         case "block_experts":
             yield _routed("model.layers.0.block_sparse_moe.experts", _size(text, "intermediate_size"), hidden, config)
+        case "open_experts":
+            yield _routed("model.layers.0.mlp.experts", _size(text, "intermediate_size"), hidden, config)
         case "sparse_steps":
             yield from _sparse_steps(text, geometry.num_layers, hidden, config)
+        case "mixer_experts":
+            yield from _mixer_experts(text, geometry.num_layers, hidden, config)
         case "shared_experts":
             yield from _shared_experts(text, geometry.num_layers, hidden, config)
 
@@ -163,6 +182,21 @@ def _shared_experts(text: Mapping[str, Any], layers: int, hidden: int, config: E
         if shared and not _sequence_parallel(config):
             yield from _mlp(f"{prefix}.shared_experts", size * shared, hidden, config.tensor_parallel)
         yield _routed(f"{prefix}.experts", size, hidden, config)
+
+
+def _mixer_experts(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[Part]:
+    """The first layer of experts, told by an `E` in the pattern; shared and routed ones have no gate."""
+    pattern = text.get("hybrid_override_pattern")
+    first = pattern.find("E") if isinstance(pattern, str) else -1
+    if not 0 <= first < layers:
+        return
+    prefix, tensor = f"model.layers.{first}.mixer", config.tensor_parallel
+    shared = _size(text, "moe_shared_expert_intermediate_size") * _size(text, "n_shared_experts")
+    if shared and not _sequence_parallel(config):
+        yield _columns(f"{prefix}.shared_experts.up_proj", hidden, shared // tensor)
+        yield _rows(f"{prefix}.shared_experts.down_proj", shared, tensor, hidden)
+    latent = _size(text, "moe_latent_size") or hidden
+    yield _routed(f"{prefix}.experts", _size(text, "moe_intermediate_size"), latent, config)
 
 
 def _sparse_steps(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[Part]:

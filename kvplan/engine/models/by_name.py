@@ -14,6 +14,10 @@ OLDEST_WITH_STATES_AND_DRAFT = frozenset({"qwen3_next"})
 MXFP4_OF_ITS_OWN = frozenset({"gpt_oss"})
 """Model types whose MXFP4 checkpoints have a method of their own. Source: `quantization/mxfp4.py`."""
 
+MXFP4_IN_COMPRESSED_TENSORS = frozenset({"kimi_k3"})
+"""Model types whose MXFP4 checkpoints are compressed-tensors ones that vLLM reads as plain MXFP4. Source:
+`model_executor/models/config.py`."""
+
 VISION_CLASSES: dict[str, str] = {
     "mimo_v2": "MiMoV2OmniForCausalLM",
     "mimo_v2_flash": "MiMoV2OmniForCausalLM",
@@ -39,11 +43,13 @@ FEED_FORWARD: dict[str, str] = {
     "Gemma3ForCausalLM": "dense",
     "Glm4MoeForCausalLM": "shared_experts",
     "GlmMoeDsaForCausalLM": "shared_experts",
+    "GptOssForCausalLM": "open_experts",
     "GraniteForCausalLM": "dense",
     "LlamaForCausalLM": "dense",
     "MiniMaxM2ForCausalLM": "block_experts",
     "MistralForCausalLM": "dense",
     "MixtralForCausalLM": "block_experts",
+    "NemotronHForCausalLM": "mixer_experts",
     "Phi3ForCausalLM": "dense",
     "Qwen2ForCausalLM": "dense",
     "Qwen2MoeForCausalLM": "sparse_steps",
@@ -54,5 +60,6 @@ FEED_FORWARD: dict[str, str] = {
 """How the feed-forward layers of a class are built, where the shapes of their weights are followed.
 
 `dense` MLPs; `shared_experts`: DeepSeek's, dense up to `first_k_dense_replace`; `sparse_steps`: Qwen's, routed at every
-`decoder_sparse_step`; `block_experts`: MiniMax's and Mixtral's, routed throughout.
+`decoder_sparse_step`; `mixer_experts`: Nemotron-H's, layers of their own; `block_experts` and `open_experts`:
+MiniMax's, Mixtral's and gpt-oss', routed throughout.
 """
