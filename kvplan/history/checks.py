@@ -282,3 +282,11 @@ EXPERT_SHARES_ARE_TOLD = Behaviour(
     since="0.22.1",
     where="model_executor/layers/fused_moe/layer.py",
 )
+BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD = Behaviour(
+    "BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD",
+    "with VLLM_BATCH_INVARIANT an AWQ checkpoint keeps the method awq, which computes in float16 only; later one "
+    "method holds all kernels",
+    since="0.20.2",
+    until="0.23.0",
+    where="model_executor/layers/quantization/awq_marlin.py",
+)

@@ -216,9 +216,11 @@ BLOCKS = packed({"type": "float", "num_bits": 8, "strategy": "block", "block_str
 FP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}
 
 
-def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu: str = "h200") -> Plan:
+def quantised(
+    model: str, section: dict[str, Any], flags: str, version: str, gpu: str = "h200", environment: str = ""
+) -> Plan:
     overrides = shlex.quote(json.dumps({"quantization_config": section}))
-    return planned(f"{model} --hf-overrides {overrides} --max-model-len 4096 {flags}", version, gpu)
+    return planned(f"{model} --hf-overrides {overrides} --max-model-len 4096 {flags}", version, gpu, environment)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +255,12 @@ def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu
         # gpt-oss has 2,880 rows: on 4 ranks 720, of which 16 is the largest power of two that divides them.
         ("openai/gpt-oss-20b", GPTQ, "-tp 4", "0.33.0", "AssertionError", ""),
         ("openai/gpt-oss-20b", GPTQ | {"group_size": -1}, "", "0.33.0", "RuntimeError", "negative dimension -2880"),
+        # Gemma 4's MLP has 2,112 rows, 16 groups of 128 and 64 rows, on one GPU too.
+        ("google/gemma-4-26B-A4B-it", AWQ, "", "0.33.0", "ValueError", "The input size is not aligned with the quant"),
+        # Step 3.5's MLP has 11,264 rows: 704 on each of 16 ranks.
+        ("stepfun-ai/Step-3.5-Flash", INTEGERS, "-tp 16", "0.33.0", "ValueError", "=704 for layer 'model.layers.0.ml"),
+        # Qwen2.5-VL's tower has 1,280 columns: 320 on each of 4 ranks.
+        ("Qwen/Qwen2.5-VL-7B-Instruct", INTEGERS, "-tp 4", "0.33.0", "ValueError", "=320 for layer 'visual.blocks.0"),
         # A gated delta net makes two scalars for each of 32 heads: 8 columns on each of 8 ranks.
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 8 is"),
         ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.20.2", "RuntimeError", "negative dimension"),
@@ -267,6 +275,16 @@ def test_weights_that_ranks_would_cut(
     assert error is not None
     assert (error.stage, error.code, error.type) == ("layers", "weight_block_split", exception)
     assert text in error.message
+
+
+def test_batch_invariant_awq_computes_in_float16() -> None:
+    """Marlin's kernels are not batch invariant: releases with a method of their own for them keep the plain one."""
+    model, steady = "Qwen/Qwen2.5-7B-Instruct", "VLLM_BATCH_INVARIANT=1"
+    refused = quantised(model, AWQ, "", "0.23.0", environment=steady).error
+    assert refused is not None
+    assert refused.message.startswith("torch.bfloat16 is not supported for quantization method awq.")
+    assert quantised(model, AWQ, "", "0.24.0", environment=steady).ok
+    assert quantised(model, AWQ, "", "0.23.0").ok
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("-tp", "tensor"), ("-pp", "pipeline")])

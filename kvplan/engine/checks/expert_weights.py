@@ -77,7 +77,7 @@ def expert_weights(
     if method in ("auto_gptq", "gptq_marlin"):
         title = "AutoGPTQMoEMethod" if method == "auto_gptq" else "GPTQMarlinMoEMethod"
         return ExpertWeights(title, "integers", *_integers(section.get("bits"), section.get("group_size")))
-    if method in ("auto_awq", "awq_marlin"):
+    if method in ("auto_awq", "awq_marlin", "awq"):
         if any(str(listed) in name for listed in section.get("modules_to_not_convert") or ()):
             return PLAIN
         title = "AutoAWQMoEMethod" if method == "auto_awq" else "AWQMarlinMoEMethod"

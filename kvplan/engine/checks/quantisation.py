@@ -39,7 +39,14 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
     if checkpoint.quantization is not None:
         declared = str(checkpoint.quantization.get("quant_method", "")) or None
         capability = launch.hardware.capability
-        method = converted(checkpoint.quantization, asked, checkpoint.model_type, capability, release)
+        method = converted(
+            checkpoint.quantization,
+            asked,
+            checkpoint.model_type,
+            capability,
+            release,
+            batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        )
         if method is None:
             if asked is not None and asked != declared:
                 raise _mismatch(declared, asked)

@@ -98,7 +98,7 @@ def _attention(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) ->
     if layer is None:
         return
     if layer.kind is Kind.MLA:
-        yield from _latent_projections(layer, text, f"model.layers.{layer.index}.self_attn", tensor)
+        yield from _latent_projections(layer, text, f"{_layers(geometry)}.{layer.index}.self_attn", tensor)
         return
     prefix = layer.name.removesuffix(".attn")
     heads, kv_heads = layer.total_heads // tensor, max(1, layer.total_kv_heads // tensor)
@@ -139,7 +139,7 @@ def _states(geometry: ModelGeometry, text: Mapping[str, Any], tensor: int) -> It
     values, hidden = heads * _size(text, "linear_value_head_dim"), _size(text, "hidden_size")
     if layer is None or not keys or not values:
         return
-    prefix = f"model.layers.{layer.index}.linear_attn"
+    prefix = f"{_layers(geometry)}.{layer.index}.linear_attn"
     yield _columns(f"{prefix}.in_proj_qkvz", hidden, (2 * keys + 2 * values) // tensor)
     yield _columns(f"{prefix}.in_proj_ba", hidden, 2 * heads // tensor)
     yield _rows(f"{prefix}.out_proj", values, tensor, hidden)
@@ -156,32 +156,60 @@ def _rows(name: str, rows: int, tensor: int, columns: int) -> Linear:
 
 
 def _feed_forward(geometry: ModelGeometry, text: Mapping[str, Any], config: EngineConfig) -> Iterator[Part]:
-    tensor, hidden = config.tensor_parallel, _size(text, "hidden_size")
+    tensor, hidden, layers = config.tensor_parallel, _size(text, "hidden_size"), _layers(geometry)
     match FEED_FORWARD.get(geometry.architecture):
         case "dense":
-            yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), hidden, tensor)
+            yield from _mlp(f"{layers}.0.mlp", _size(text, "intermediate_size"), hidden, tensor)
+        case "dense_and_experts":
+            yield from _mlp(f"{layers}.0.mlp", _size(text, "intermediate_size"), hidden, tensor)
+            size = _size(text, "moe_intermediate_size") or _size(text, "expert_intermediate_size")
+            if _size(text, "num_experts") and size:
+                yield _routed(f"{layers}.0.moe.experts", size, hidden, config)
         case "block_experts":
-            yield _routed("model.layers.0.block_sparse_moe.experts", _size(text, "intermediate_size"), hidden, config)
+            yield _routed(f"{layers}.0.block_sparse_moe.experts", _size(text, "intermediate_size"), hidden, config)
         case "open_experts":
-            yield _routed("model.layers.0.mlp.experts", _size(text, "intermediate_size"), hidden, config)
+            yield _routed(f"{layers}.0.mlp.experts", _size(text, "intermediate_size"), hidden, config)
         case "sparse_steps":
-            yield from _sparse_steps(text, geometry.num_layers, hidden, config)
+            yield from _sparse_steps(text, geometry.num_layers, hidden, config, layers)
         case "mixer_experts":
             yield from _mixer_experts(text, geometry.num_layers, hidden, config)
         case "shared_experts":
-            yield from _shared_experts(text, geometry.num_layers, hidden, config)
+            yield from _shared_experts(text, geometry.num_layers, hidden, config, layers)
+        case "listed_experts":
+            yield from _listed_experts(text, geometry.num_layers, hidden, config)
 
 
-def _shared_experts(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[Part]:
+def _layers(geometry: ModelGeometry) -> str:
+    """What the names of the decoder's layers begin with; multimodal models put something before `model`."""
+    stem, found, _ = geometry.layers[0].name.partition(".layers.")
+    return f"{stem if found else 'model'}.layers"
+
+
+def _shared_experts(
+    text: Mapping[str, Any], count: int, hidden: int, config: EngineConfig, layers: str
+) -> Iterator[Part]:
     first = _size(text, "first_k_dense_replace")
     if first > 0:
-        yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), hidden, config.tensor_parallel)
-    if _size(text, "n_routed_experts") and first < layers:
-        prefix, size = f"model.layers.{first}.mlp", _size(text, "moe_intermediate_size")
+        yield from _mlp(f"{layers}.0.mlp", _size(text, "intermediate_size"), hidden, config.tensor_parallel)
+    if _size(text, "n_routed_experts") and first < count:
+        prefix, size = f"{layers}.{first}.mlp", _size(text, "moe_intermediate_size")
         shared = _size(text, "n_shared_experts")
         if shared and not _sequence_parallel(config):
             yield from _mlp(f"{prefix}.shared_experts", size * shared, hidden, config.tensor_parallel)
         yield _routed(f"{prefix}.experts", size, hidden, config)
+
+
+def _listed_experts(text: Mapping[str, Any], count: int, hidden: int, config: EngineConfig) -> Iterator[Part]:
+    """Step 3.5's: experts in the layers that `moe_layers_enum` lists, a dense MLP in the others."""
+    listed = text.get("moe_layers_enum")
+    indices = [int(index) for index in listed.split(",")] if isinstance(listed, str) and listed else [1]
+    first = min(indices)
+    if first > 0:
+        yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), hidden, config.tensor_parallel)
+    if first < count:
+        prefix = f"model.layers.{first}.moe"
+        yield from _mlp(f"{prefix}.share_expert", _size(text, "share_expert_dim"), hidden, config.tensor_parallel)
+        yield _routed(f"{prefix}.experts", _size(text, "moe_intermediate_size"), hidden, config)
 
 
 def _mixer_experts(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[Part]:
@@ -199,16 +227,18 @@ def _mixer_experts(text: Mapping[str, Any], layers: int, hidden: int, config: En
     yield _routed(f"{prefix}.experts", _size(text, "moe_intermediate_size"), latent, config)
 
 
-def _sparse_steps(text: Mapping[str, Any], layers: int, hidden: int, config: EngineConfig) -> Iterator[Part]:
+def _sparse_steps(
+    text: Mapping[str, Any], count: int, hidden: int, config: EngineConfig, layers: str
+) -> Iterator[Part]:
     step = max(1, _size(text, "decoder_sparse_step"))
     plain = text.get("mlp_only_layers")
     plain = plain if isinstance(plain, (list, tuple)) else ()
-    first = next((index for index in range(step - 1, layers, step) if index not in plain), None)
+    first = next((index for index in range(step - 1, count, step) if index not in plain), None)
     if first != 0:
-        yield from _mlp("model.layers.0.mlp", _size(text, "intermediate_size"), hidden, config.tensor_parallel)
+        yield from _mlp(f"{layers}.0.mlp", _size(text, "intermediate_size"), hidden, config.tensor_parallel)
     if first is None:
         return
-    prefix = f"model.layers.{first}.mlp"
+    prefix = f"{layers}.{first}.mlp"
     shared = _size(text, "shared_expert_intermediate_size")
     if shared:
         yield from _mlp(f"{prefix}.shared_expert", shared, hidden, config.tensor_parallel)

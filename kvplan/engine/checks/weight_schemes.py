@@ -461,9 +461,10 @@ def _listed(section: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _own_names(name: str) -> Iterator[str]:
-    """The names that a checkpoint gives to a module: a fused one goes by those of its parts, and a tower may stand
-    below `model`."""
-    for whole in (name,) if name.startswith("model.") else (name, f"model.{name}"):
+    """The names that a checkpoint gives to a module: a fused one goes by those of its parts, and what multimodal
+    models hold may stand below `model`."""
+    below = f"model.{name.replace('language_model.model.', 'language_model.')}"
+    for whole in (name,) if name.startswith("model.") else (name, below):
         yield whole
         head, _, last = whole.rpartition(".")
         for part in _FUSED.get(last, ()):
