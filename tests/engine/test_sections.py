@@ -62,6 +62,17 @@ def test_sections_taken(section: dict[str, Any], method: str) -> None:
     sections.check(section, method, resolve("0.33.0"))
 
 
+def test_integers_beside_float_activations_have_a_scheme_on_hopper_only() -> None:
+    weights = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 128, "symmetric": True}
+    inputs = {"num_bits": 8, "type": "float", "strategy": "token", "symmetric": True, "dynamic": True}
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": inputs}
+    section = {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": group}}
+    error = quantised("Qwen/Qwen3-8B", section, "", "0.33.0", "a100").error
+    assert error is not None
+    assert (error.type, error.message) == ("NotImplementedError", "No compressed-tensors compatible scheme was found")
+    assert quantised("Qwen/Qwen3-8B", section, "", "0.33.0", "h200").ok
+
+
 def test_mixed_precision_without_layers_at_the_top_wants_a_file() -> None:
     nested = {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"model.layers.0.mlp": {"quant_algo": "FP8"}}}
     error = quantised("Qwen/Qwen3-8B", {"quant_method": "modelopt", "quantization": nested}, "", "0.33.0").error

@@ -8,7 +8,7 @@ asks of them in `weight_schemes`.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.checks import experts, fused_lists
+from kvplan.engine.checks import experts, fused_lists, packed_schemes
 from kvplan.engine.checks.weight_parts import Experts, parts
 from kvplan.engine.checks.weight_schemes import scheme_of
 from kvplan.engine.config import EngineConfig
@@ -27,6 +27,8 @@ def check(
     `feed_forward` False looks at the towers and at the linear layers of attention, which vLLM builds before the
     attention itself; True looks at what comes behind it.
     """
+    if not feed_forward:
+        packed_schemes.check(checkpoint, config)
     fused_lists.check(checkpoint, geometry, config, feed_forward=feed_forward)
     if feed_forward:
         experts.check(checkpoint, launch, geometry, config)
