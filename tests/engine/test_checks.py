@@ -261,6 +261,8 @@ def quantised(
         ("stepfun-ai/Step-3.5-Flash", INTEGERS, "-tp 16", "0.33.0", "ValueError", "=704 for layer 'model.layers.0.ml"),
         # Qwen2.5-VL's tower has 1,280 columns: 320 on each of 4 ranks.
         ("Qwen/Qwen2.5-VL-7B-Instruct", INTEGERS, "-tp 4", "0.33.0", "ValueError", "=320 for layer 'visual.blocks.0"),
+        # Behind Qwen3-VL's tower 2 x 2 patches of 1,152 columns go into one projection: 576 on each of 8 ranks.
+        ("Qwen/Qwen3-VL-8B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 576 is not"),
         # A gated delta net makes two scalars for each of 32 heads: 8 columns on each of 8 ranks.
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 8 is"),
         ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.20.2", "RuntimeError", "negative dimension"),

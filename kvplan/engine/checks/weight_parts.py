@@ -86,6 +86,11 @@ def _tower(tower: Tower, tensor: int) -> Iterator[Part]:
     if tower.layer is None or tower.width is None or inner is None:
         return
     width, share = tower.width, tower.width // tensor
+    if tower.merger is not None:
+        taken, made = tower.merger
+        head = tower.layer.partition(".")[0]
+        yield _columns(f"{head}.merger.linear_fc1", taken, taken // tensor)
+        yield _rows(f"{head}.merger.linear_fc2", taken, tensor, made)
     qkv, out, up, down = (f"{tower.layer}.{name}" for name in FORMS[tower.form])
     yield _columns(qkv, width, share, share, share)
     yield _rows(out, width, tensor, width)

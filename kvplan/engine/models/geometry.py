@@ -279,6 +279,8 @@ class Tower:
     """How that layer is built: one of the names in `towers.FORMS`."""
     width: int | None = None
     """Elements of its hidden states, where `layer` is known."""
+    merger: tuple[int, int] | None = None
+    """Elements that the projection behind it takes and makes, where that is built before its layers."""
 
 
 GENERAL_FAMILY = "general"

@@ -172,7 +172,14 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
     "minicpmv4_6": whole_on_request(_MINICPM_V4_6),
     "openpangu_vl": (TowerRow("vision_config", "num_heads"),),
     "qwen2_5_omni_thinker": (
-        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",), merged=True),
+        TowerRow(
+            "thinker_config.vision_config",
+            "num_heads",
+            ("intermediate_size",),
+            merged=True,
+            layer="visual.blocks.0",
+            form="gated",
+        ),
     ),
     "qwen3_omni_moe_thinker": (
         *_qwen3_audio("thinker_config.audio_config"),
@@ -209,7 +216,15 @@ def _tower(row: TowerRow, made: Construction) -> Tower | None:
         layer=row.layer,
         form=row.form,
         width=None if row.layer is None else section.optional("hidden_size"),
+        merger=_merger(section) if row.form == "fused" else None,
     )
+
+
+def _merger(section: Fields) -> tuple[int, int] | None:
+    """A square of patches goes into the projection to the language model together."""
+    taken = _product(section, "hidden_size*spatial_merge_size*spatial_merge_size")
+    made = section.optional("out_hidden_size")
+    return None if taken is None or made is None else (taken, made)
 
 
 def _product(section: Fields, names: str) -> int | None:
