@@ -270,9 +270,46 @@ class WeightBlockSplit(Failure):
     size: int
     """Rows of one rank's share."""
     block: int
+    scheme: str
+    """What people call the quantisation."""
     tensor_parallel: int
     experts: int
     expert_parallel: bool
+
+
+class ExpertBackend(Failure):
+    """Kernels for routed experts that the launch names and that cannot run them."""
+
+    code = "expert_backend"
+
+    option: str
+    """The long flag or the variable that names them."""
+    value: str | None
+    """What the flag says; None for a variable."""
+    weights: str
+    """How the experts are stored, as vLLM calls it."""
+    accepted: tuple[str, ...]
+    """The names that such weights know, where the one asked for is not among them."""
+
+
+class ExpertsUneven(Failure):
+    """Experts that are to be balanced and that the ranks cannot share evenly."""
+
+    code = "experts_uneven"
+
+    experts: int
+    redundant: int
+    """Copies beside them that `--eplb-config` asks for."""
+    ranks: int
+
+
+class ExpertsNotBalanced(Failure):
+    """Experts that the release cannot move between ranks."""
+
+    code = "experts_not_balanced"
+
+    method: str | None
+    """vLLM's class of their quantisation; None where the model's class does not balance."""
 
 
 class CacheDtypeMismatch(Failure):

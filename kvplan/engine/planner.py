@@ -140,14 +140,16 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     with _noted(progress):
         shares.check(checkpoint, launch, geometry, config)
     with _noted(progress):
-        weights.check(checkpoint, geometry, config, feed_forward=False)
+        weights.check(checkpoint, launch, geometry, config, feed_forward=False)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
-    if built.error is not None:
+    if built.error is not None and not built.of_draft:
         raise StartupStops(built.error)
     with _noted(progress):
-        weights.check(checkpoint, geometry, config, feed_forward=True)
+        weights.check(checkpoint, launch, geometry, config, feed_forward=True)
+    if built.error is not None:
+        raise StartupStops(built.error)
     for rank in range(config.pipeline_parallel):
         mine = tuple(layer for layer in built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype

@@ -211,3 +211,82 @@ MARLIN_PADS_EXPERTS = Behaviour(
     reference="vllm#45703",
     where="model_executor/layers/quantization/utils/marlin_utils.py",
 )
+UNQUANTIZED_EXPERTS_ASK_KERNELS = Behaviour(
+    "UNQUANTIZED_EXPERTS_ASK_KERNELS",
+    "--moe-backend for unquantised experts is held against what the kernels say of themselves; before, against the "
+    "GPU and the parallel layout",
+    since="0.20.2",
+    where="model_executor/layers/fused_moe/oracle/unquantized.py",
+)
+EXPERT_BALANCE_CHECKED_FOR_ALL = Behaviour(
+    "EXPERT_BALANCE_CHECKED_FOR_ALL",
+    "--enable-eplb is held against the quantisation method of all routed experts; before, only in model classes that "
+    "hand it on",
+    since="0.24.0",
+    where="model_executor/layers/fused_moe/routed_experts.py",
+)
+QUANTISED_DRAFT_NEEDS_SECTION = Behaviour(
+    "QUANTISED_DRAFT_NEEDS_SECTION",
+    "a draft is quantised on request only where its own config has a quantisation section",
+    until="0.28.0",
+    where="model_executor/model_loader/weight_utils.py",
+)
+EXPERTS_NAME_THEIR_PROJECTIONS = Behaviour(
+    "EXPERTS_NAME_THEIR_PROJECTIONS",
+    "a compressed-tensors section is looked up for the projections that a model's experts really have; before, for "
+    "gate, up and down whatever the model",
+    since="0.32.0",
+    where="model_executor/layers/quantization/compressed_tensors/compressed_tensors_moe",
+)
+MXFP8_CHECKPOINTS = Behaviour(
+    "MXFP8_CHECKPOINTS",
+    "a checkpoint with quant_method mxfp8 is read like ModelOpt's MXFP8 ones",
+    since="0.24.0",
+    where="model_executor/layers/quantization/__init__.py",
+)
+MXFP8_SPEAKS_OF_SIZES = Behaviour(
+    "MXFP8_SPEAKS_OF_SIZES",
+    "what MXFP8 weights complain about is called their input size; before, their input dimension",
+    since="0.30.0",
+    where="model_executor/layers/quantization/modelopt.py",
+)
+KIMI_K3_MXFP4_METHOD = Behaviour(
+    "KIMI_K3_MXFP4_METHOD",
+    "compressed-tensors checkpoints of Kimi-K3 in the format mxfp4-pack-quantized resolve to the quantisation method "
+    "mxfp4",
+    since="0.27.1",
+    where="model_executor/models/config.py",
+)
+FLASHINFER_EXPERTS_BY_ENVIRONMENT = Behaviour(
+    "FLASHINFER_EXPERTS_BY_ENVIRONMENT",
+    "VLLM_USE_FLASHINFER_MOE_FP8, _FP4 and _FP16 want FlashInfer's kernels for routed experts",
+    until="0.23.0",
+    where="model_executor/layers/fused_moe/oracle/fp8.py",
+)
+AITER_EXPERTS_ARE_A_MUST = Behaviour(
+    "AITER_EXPERTS_ARE_A_MUST",
+    "VLLM_ROCM_USE_AITER stops start-up where AITER's kernels cannot run unquantised experts; later, others take over",
+    since="0.20.2",
+    until="0.30.0",
+    where="model_executor/layers/fused_moe/oracle/unquantized.py",
+)
+EXPERT_CLAMPS_CHECKED = Behaviour(
+    "EXPERT_CLAMPS_CHECKED",
+    "--moe-backend for NVFP4 experts of a model with a swiglu_limit must be one that applies it",
+    since="0.22.1",
+    where="model_executor/layers/fused_moe/oracle/nvfp4.py",
+)
+EXPERT_SHARES_ARE_TOLD = Behaviour(
+    "EXPERT_SHARES_ARE_TOLD",
+    "experts that --enable-eplb cannot spread evenly are a ValueError with both numbers; before, an assertion",
+    since="0.22.1",
+    where="model_executor/layers/fused_moe/layer.py",
+)
+BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD = Behaviour(
+    "BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD",
+    "with VLLM_BATCH_INVARIANT an AWQ checkpoint keeps the method awq, which computes in float16 only; later one "
+    "method holds all kernels",
+    since="0.20.2",
+    until="0.23.0",
+    where="model_executor/layers/quantization/awq_marlin.py",
+)

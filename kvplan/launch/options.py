@@ -266,6 +266,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         "kda_decode_backend",
         "sparse_indexer_topk_backend",
         "kernel_config",
+        "moe_backend",
         "compilation_config",
         "optimization_level",
         "cudagraph_capture_sizes",

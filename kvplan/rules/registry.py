@@ -53,6 +53,7 @@ from kvplan.rules.hardware import (
     kv304_layout_outside_cuda,
     kv310_quantisation_needs_newer_gpu,
     kv311_kernel_refuses_layer,
+    kv312_expert_backend_impossible,
 )
 from kvplan.rules.limits import (
     kv901_not_covered,
@@ -105,6 +106,7 @@ from kvplan.rules.parallel import (
     kv411_no_experts,
     kv412_ranks_refused,
     kv415_part_not_divisible,
+    kv416_experts_cannot_be_balanced,
 )
 from kvplan.rules.rule import Rule
 
@@ -153,6 +155,7 @@ RULES: tuple[Rule, ...] = (
     kv304_layout_outside_cuda.RULE,
     kv310_quantisation_needs_newer_gpu.RULE,
     kv311_kernel_refuses_layer.RULE,
+    kv312_expert_backend_impossible.RULE,
     kv401_heads_not_divisible.RULE,
     kv402_cache_replicated.RULE,
     kv403_context_parallel_impossible.RULE,
@@ -164,6 +167,7 @@ RULES: tuple[Rule, ...] = (
     kv411_no_experts.RULE,
     kv412_ranks_refused.RULE,
     kv415_part_not_divisible.RULE,
+    kv416_experts_cannot_be_balanced.RULE,
     kv501_pages_cannot_be_unified.RULE,
     kv502_block_size_changed.RULE,
     kv503_bare_assertion.RULE,

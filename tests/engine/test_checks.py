@@ -16,8 +16,8 @@ from kvplan.releases import KNOWN, Release, resolve
 from tests import asking
 
 
-def planned(command: str, version: str = "0.33.0", gpu: str = "h200") -> Plan:
-    return asking.planned(f"vllm serve {command}", release=version, gpu=gpu)
+def planned(command: str, version: str = "0.33.0", gpu: str = "h200", environment: str = "") -> Plan:
+    return asking.planned(f"{environment} vllm serve {command}", release=version, gpu=gpu)
 
 
 def refusal(command: str, version: str = "0.33.0", gpu: str = "h200") -> tuple[str, str, str]:
@@ -215,13 +215,16 @@ def packed(weights: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 INTEGERS = packed({"type": "int", "num_bits": 4, "strategy": "group", "group_size": 128, "symmetric": True})
+EIGHT = packed({"type": "int", "num_bits": 8, "strategy": "group", "group_size": 128, "symmetric": True})
 BLOCKS = packed({"type": "float", "num_bits": 8, "strategy": "block", "block_structure": [128, 128]})
 FP4 = {"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}
 
 
-def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu: str = "h200") -> Plan:
+def quantised(
+    model: str, section: dict[str, Any], flags: str, version: str, gpu: str = "h200", environment: str = ""
+) -> Plan:
     overrides = shlex.quote(json.dumps({"quantization_config": section}))
-    return planned(f"{model} --hf-overrides {overrides} --max-model-len 4096 {flags}", version, gpu)
+    return planned(f"{model} --hf-overrides {overrides} --max-model-len 4096 {flags}", version, gpu, environment)
 
 
 @pytest.mark.parametrize(
@@ -244,6 +247,26 @@ def quantised(model: str, section: dict[str, Any], flags: str, version: str, gpu
         ("Qwen/Qwen3-30B-A3B", GPTQ, "-tp 16", "0.18.1", "AssertionError", ""),
         ("Qwen/Qwen3-30B-A3B", INTEGERS, "-tp 8", "0.33.0", "ValueError", "partition (96) to be divisible by group_s"),
         ("Qwen/Qwen3-30B-A3B", BLOCKS, "-tp 8", "0.33.0", "ValueError", "gate's and up's weight = 96 is not"),
+        # Nemotron's shared expert has 3,712 rows: 1,856 on each of 2 ranks, 14 groups of 128 and 64 rows.
+        (
+            "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            EIGHT,
+            "-tp 2 --enable-expert-parallel --trust-remote-code",
+            "0.31.0",
+            "ValueError",
+            "=1856 for layer 'model.layers.1.mixer.shared_experts.down_proj' is not divisible by group_size=128",
+        ),
+        # gpt-oss has 2,880 rows: on 4 ranks 720, of which 16 is the largest power of two that divides them.
+        ("openai/gpt-oss-20b", GPTQ, "-tp 4", "0.33.0", "AssertionError", ""),
+        ("openai/gpt-oss-20b", GPTQ | {"group_size": -1}, "", "0.33.0", "RuntimeError", "negative dimension -2880"),
+        # Gemma 4's MLP has 2,112 rows, 16 groups of 128 and 64 rows, on one GPU too.
+        ("google/gemma-4-26B-A4B-it", AWQ, "", "0.33.0", "ValueError", "The input size is not aligned with the quant"),
+        # Step 3.5's MLP has 11,264 rows: 704 on each of 16 ranks.
+        ("stepfun-ai/Step-3.5-Flash", INTEGERS, "-tp 16", "0.33.0", "ValueError", "=704 for layer 'model.layers.0.ml"),
+        # Qwen2.5-VL's tower has 1,280 columns: 320 on each of 4 ranks.
+        ("Qwen/Qwen2.5-VL-7B-Instruct", INTEGERS, "-tp 4", "0.33.0", "ValueError", "=320 for layer 'visual.blocks.0"),
+        # Behind Qwen3-VL's tower 2 x 2 patches of 1,152 columns go into one projection: 576 on each of 8 ranks.
+        ("Qwen/Qwen3-VL-8B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 576 is not"),
         # A gated delta net makes two scalars for each of 32 heads: 8 columns on each of 8 ranks.
         ("Qwen/Qwen3-Next-80B-A3B-Instruct", BLOCKS, "-tp 8", "0.33.0", "ValueError", "output_partition_size = 8 is"),
         ("Qwen/Qwen1.5-MoE-A2.7B", GPTQ | {"group_size": -1}, "-tp 4", "0.20.2", "RuntimeError", "negative dimension"),
@@ -258,6 +281,16 @@ def test_weights_that_ranks_would_cut(
     assert error is not None
     assert (error.stage, error.code, error.type) == ("layers", "weight_block_split", exception)
     assert text in error.message
+
+
+def test_batch_invariant_awq_computes_in_float16() -> None:
+    """Marlin's kernels are not batch invariant: releases with a method of their own for them keep the plain one."""
+    model, steady = "Qwen/Qwen2.5-7B-Instruct", "VLLM_BATCH_INVARIANT=1"
+    refused = quantised(model, AWQ, "", "0.23.0", environment=steady).error
+    assert refused is not None
+    assert refused.message.startswith("torch.bfloat16 is not supported for quantization method awq.")
+    assert quantised(model, AWQ, "", "0.24.0", environment=steady).ok
+    assert quantised(model, AWQ, "", "0.23.0").ok
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("-tp", "tensor"), ("-pp", "pipeline")])

@@ -116,12 +116,18 @@ def deprecated(name: str, release: Release) -> bool:
 
 
 def converted(
-    section: Mapping[str, Any], asked: str | None, model_type: str, capability: tuple[int, int], release: Release
+    section: Mapping[str, Any],
+    asked: str | None,
+    model_type: str,
+    capability: tuple[int, int],
+    release: Release,
+    *,
+    batch_invariant: bool = False,
 ) -> str | None:
     """The method that claims a checkpoint for itself, over what its section and the operator say; else None.
 
-    `section` is the checkpoint's quantisation section with its `quant_method`, `asked` is `--quantization`, and
-    `model_type` that of the whole model.
+    `section` is the checkpoint's quantisation section with its `quant_method`, `asked` is `--quantization`,
+    `model_type` that of the whole model and `batch_invariant` whether VLLM_BATCH_INVARIANT is set.
     """
     declared = str(section.get("quant_method", ""))
     if asked == "humming" and release.has(checks.HUMMING_METHOD):
@@ -129,9 +135,14 @@ def converted(
     if declared == "auto-round":
         return "inc"
     if declared in ("gptq", "awq"):
-        return _integer_weights(declared, section, asked, capability, release)
+        steady = batch_invariant and declared == "awq" and release.has(checks.BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD)
+        takes = not steady and _marlin_takes(declared, section, capability)
+        return _integer_weights(declared, section, asked, capability, release, marlin_takes=takes)
     if declared.startswith("modelopt"):
         return _modelopt(declared, section, release)
+    if declared == "compressed-tensors" and section.get("format") == "mxfp4-pack-quantized":
+        own = model_type in by_name.MXFP4_IN_COMPRESSED_TENSORS and release.has(checks.KIMI_K3_MXFP4_METHOD)
+        return "mxfp4" if own else None
     mxfp4 = declared in ("mxfp4", "gpt_oss_mxfp4") and model_type in by_name.MXFP4_OF_ITS_OWN
     if mxfp4 and release.has(checks.GPT_OSS_MXFP4_METHOD):
         return "gpt_oss_mxfp4"
@@ -143,14 +154,20 @@ def converted(
 
 
 def _integer_weights(
-    declared: str, section: Mapping[str, Any], asked: str | None, capability: tuple[int, int], release: Release
+    declared: str,
+    section: Mapping[str, Any],
+    asked: str | None,
+    capability: tuple[int, int],
+    release: Release,
+    *,
+    marlin_takes: bool,
 ) -> str | None:
     """GPTQ and AWQ: the Marlin kernels take over where they can, later one method holds all kernels."""
     unified = checks.GPTQ_IN_ONE_METHOD if declared == "gptq" else checks.AWQ_IN_ONE_METHOD
     if release.has(unified):
         if asked in (None, "marlin", declared, f"{declared}_marlin", f"auto_{declared}"):
             return f"auto_{declared}"
-    elif asked in (None, "marlin", f"{declared}_marlin") and _marlin_takes(declared, section, capability):
+    elif asked in (None, "marlin", f"{declared}_marlin") and marlin_takes:
         return f"{declared}_marlin"
     if asked == "moe_wna16":
         bits = section.get("bits")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks import sections
 from kvplan.engine.checks.methods import converted, deprecated, known, lookup
 from kvplan.engine.failures import (
     QuantisationCapability,
@@ -16,12 +17,10 @@ from kvplan.engine.failures import (
     QuantisationDtype,
     QuantisationFileMissing,
     QuantisationMismatch,
-    QuantisationOrder,
     QuantisationUnknown,
 )
 from kvplan.engine.stop import config_refuses, stop
 from kvplan.engine.values import Stage
-from kvplan.history import checks
 from kvplan.launch.values import Hardware, Launch
 from kvplan.releases import Release
 
@@ -40,7 +39,14 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
     if checkpoint.quantization is not None:
         declared = str(checkpoint.quantization.get("quant_method", "")) or None
         capability = launch.hardware.capability
-        method = converted(checkpoint.quantization, asked, checkpoint.model_type, capability, release)
+        method = converted(
+            checkpoint.quantization,
+            asked,
+            checkpoint.model_type,
+            capability,
+            release,
+            batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        )
         if method is None:
             if asked is not None and asked != declared:
                 raise _mismatch(declared, asked)
@@ -92,7 +98,14 @@ def check_support(
             QuantisationFileMissing(method=method.name, files=method.files),
             f"Cannot find the config file for {method.name}",
         )
-    _check_order(checkpoint, method.name, release)
+    if _lacks_layers(checkpoint, method.name) and not _has_file(checkpoint, method.files):
+        raise config_refuses(
+            Stage.OPTIONS,
+            QuantisationFileMissing(method=method.name, files=method.files),
+            f"Cannot find the config file for {method.name}",
+        )
+    if checkpoint.quantization is not None:
+        sections.check(checkpoint.quantization, method.name, release)
     capability = hardware.capability[0] * 10 + hardware.capability[1]
     if capability < method.capability:
         raise config_refuses(
@@ -110,19 +123,10 @@ def check_support(
         )
 
 
-def _check_order(checkpoint: Checkpoint, method: str, release: Release) -> None:
-    """Newer kernels have no order of activations; with one group a column it means nothing."""
+def _lacks_layers(checkpoint: Checkpoint, method: str) -> bool:
+    """Mixed precision without a rule for each layer at the top of its section: vLLM goes on to look for a file."""
     section = checkpoint.quantization
-    if section is None or method not in ("auto_gptq", "gptq_marlin", "gptq", "moe_wna16"):
-        return
-    ordered = section.get("desc_act") and section.get("group_size") != -1
-    if ordered and release.has(checks.ACTIVATION_ORDER_REMOVED):
-        raise config_refuses(
-            Stage.OPTIONS,
-            QuantisationOrder(),
-            "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static "
-            "activation ordering or desc_act=False.",
-        )
+    return method == "modelopt_mixed" and section is not None and "quantized_layers" not in section
 
 
 def _has_file(checkpoint: Checkpoint, names: tuple[str, ...]) -> bool:

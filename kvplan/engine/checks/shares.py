@@ -75,10 +75,12 @@ def _check_feed_forward(checkpoint: Checkpoint, geometry: ModelGeometry, config:
     """The widths of MLPs and experts, in the classes whose weights are followed; expert parallelism keeps experts
     whole."""
     kind, ranks = FEED_FORWARD.get(geometry.architecture), config.tensor_parallel
-    if kind is None or (kind != "dense" and config.expert_parallel):
+    dense = kind in ("dense", "dense_and_experts")
+    if kind is None or (not dense and config.expert_parallel):
         return
-    ranks *= 1 if kind == "dense" else config.data_parallel
-    name = "intermediate_size" if kind in ("dense", "block_experts") else "moe_intermediate_size"
+    ranks *= 1 if dense else config.data_parallel
+    whole = dense or kind in ("block_experts", "open_experts")
+    name = "intermediate_size" if whole else "moe_intermediate_size"
     size = checkpoint.text_config.get(name)
     if isinstance(size, int) and not isinstance(size, bool) and size % ranks:
         raise _stop(name, size, ranks, text="")  # merged layers and experts assert without a text

@@ -68,6 +68,9 @@ def scheme_of(checkpoint: Checkpoint, config: EngineConfig) -> Scheme | None:
         return GroupedExperts("GPTQ", group, config) if isinstance(group, int) else None
     if method == "modelopt_fp4":
         return PackedFp4("NVFP4", _listed(section))
+    if method == "modelopt_mxfp8" or (method == "mxfp8" and config.release.has(checks.MXFP8_CHECKPOINTS)):
+        told = config.release.has(checks.MXFP8_SPEAKS_OF_SIZES)
+        return MicroscaledFp8(_listed(section), "size" if told else "dimension to be")
     if method == "inc":
         return _auto_round(section, config)
     if method == "quark":
@@ -292,6 +295,36 @@ class Microscaled:
 
 
 @dataclass(frozen=True, slots=True)
+class MicroscaledFp8:
+    """ModelOpt's MXFP8: eight-bit floats with one scale for 32 rows."""
+
+    ignored: tuple[str, ...]
+    wording: str
+    """What the message says between `input` and `divisible`."""
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return "MXFP8"
+
+    def linear(self, part: Linear) -> Objection | None:
+        """Groups of 32 rows are whole."""
+        if part.rows % 32 == 0 or _is_excluded(part.name, self.ignored):
+            return None
+        message = f"MXFP8 requires input {self.wording} divisible by 32, got {part.rows}"
+        return Objection(message, part.rows, 32)
+
+    def experts(self, part: Experts) -> Objection | None:
+        """So are those of experts, on both sides."""
+        if _is_excluded(part.name, self.ignored):
+            return None
+        for name, size in (("hidden_size", part.hidden), ("intermediate_size_per_partition", part.intermediate)):
+            if size % 32:
+                return Objection(f"MXFP8 MoE requires {name} divisible by 32, got {size}.", size, 32)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class PackedIntegers:
     """Integers of `bits` with one scale a group of rows (-1: a column), packed eight or four to a word."""
 
@@ -398,8 +431,8 @@ def _halved(group: int, part: Experts, config: EngineConfig) -> Objection | None
     that 32 rows are left; one group a column it cannot store."""
     size = group
     if group == -1:
-        filled = part.hidden % 128 == 0 and part.intermediate % 64 == 0
-        if filled or config.release.has(checks.MARLIN_PADS_EXPERTS):
+        padded = config.release.has(checks.MARLIN_PADS_EXPERTS)
+        if part.hidden % 128 == 0 and (padded or part.intermediate % 64 == 0):
             return None
         message = f"Trying to create tensor with negative dimension -{part.hidden}"
         return Objection(message, part.intermediate, 64, "RuntimeError")
@@ -428,11 +461,14 @@ def _listed(section: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _own_names(name: str) -> Iterator[str]:
-    """The names that a checkpoint gives to a module: a fused one goes by those of its parts."""
-    yield name
-    head, _, last = name.rpartition(".")
-    for part in _FUSED.get(last, ()):
-        yield f"{head}.{part}"
+    """The names that a checkpoint gives to a module: a fused one goes by those of its parts, and what multimodal
+    models hold may stand below `model`."""
+    below = f"model.{name.replace('language_model.model.', 'language_model.')}"
+    for whole in (name,) if name.startswith("model.") else (name, below):
+        yield whole
+        head, _, last = whole.rpartition(".")
+        for part in _FUSED.get(last, ()):
+            yield f"{head}.{part}"
 
 
 def _is_ignored(name: str, ignored: tuple[str, ...], *, substring: bool = False) -> bool:

@@ -8,6 +8,7 @@ asks of them in `weight_schemes`.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks import experts, fused_lists, packed_schemes
 from kvplan.engine.checks.weight_parts import Experts, parts
 from kvplan.engine.checks.weight_schemes import scheme_of
 from kvplan.engine.config import EngineConfig
@@ -15,19 +16,28 @@ from kvplan.engine.failures import WeightBlockSplit
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.launch.values import Launch
 
 
-def check(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig, *, feed_forward: bool) -> None:
+def check(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig, *, feed_forward: bool
+) -> None:
     """Raises StartupStops at the first weight that does not suit.
 
-    `feed_forward` False looks at the linear layers of attention, which vLLM builds before the attention itself;
-    True looks at what comes behind it.
+    `feed_forward` False looks at the towers and at the linear layers of attention, which vLLM builds before the
+    attention itself; True looks at what comes behind it.
     """
+    if not feed_forward:
+        packed_schemes.check(checkpoint, config)
+    fused_lists.check(checkpoint, geometry, config, feed_forward=feed_forward)
+    if feed_forward:
+        experts.check(checkpoint, launch, geometry, config)
+    towers_whole = launch.get("mm_encoder_tp_mode") == "data"
     scheme = scheme_of(checkpoint, config)
     if scheme is None or not geometry.layers:
         return
-    for part in parts(geometry, checkpoint.text_config, config, feed_forward=feed_forward):
-        experts = isinstance(part, Experts)
+    for part in parts(geometry, checkpoint.text_config, config, feed_forward=feed_forward, towers_whole=towers_whole):
+        routed = isinstance(part, Experts)
         objection = scheme.experts(part) if isinstance(part, Experts) else scheme.linear(part)
         if objection is not None:
             raise stop(
@@ -36,8 +46,9 @@ def check(checkpoint: Checkpoint, geometry: ModelGeometry, config: EngineConfig,
                     weight=part.name,
                     size=objection.size,
                     block=objection.block,
+                    scheme=scheme.label,
                     tensor_parallel=config.tensor_parallel,
-                    experts=experts,
+                    experts=routed,
                     expert_parallel=config.expert_parallel,
                 ),
                 objection.message,

@@ -59,6 +59,7 @@ def build(
     built: list[BuiltLayer] = []
     first_rank_dtype = cache_dtype
     error: StartupError | None = None
+    of_draft = False
     for rank in range(len(split.stage_starts)):
         mine = [layer for layer in geometry.layers if split.rank_of(layer.index) == rank]
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
@@ -70,6 +71,7 @@ def build(
         built = _of_rank(built, rank, builder.run_cache_dtype)
         if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
             drafted, error = _draft(config.speculation, builder, config)
+            of_draft = error is not None
             built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
@@ -87,6 +89,7 @@ def build(
         backends=reasons.backend_choices(config.release),
         steps=reasons.steps(),
         error=error,
+        of_draft=of_draft,
     )
 
 

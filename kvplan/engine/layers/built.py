@@ -45,3 +45,5 @@ class Built:
     backends: tuple[BackendChoice, ...]
     steps: tuple[Step, ...]
     error: StartupError | None = None
+    of_draft: bool = False
+    """Whether `error` is about the draft, which vLLM builds after all of the target."""

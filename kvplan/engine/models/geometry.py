@@ -273,11 +273,14 @@ class Tower:
     """Whether it is built after the decoder."""
     whole_on_request: bool = False
     """Whether `--mm-encoder-tp-mode data` keeps it whole on every rank."""
-    down_projection: str | None = None
-    """Name of its first layer's second MLP weight, where the class quantises the tower like the decoder and that is
-    followed."""
+    layer: str | None = None
+    """Name of its first layer, where the class quantises the tower like the decoder and that is followed."""
+    form: str = ""
+    """How that layer is built: one of the names in `towers.FORMS`."""
     width: int | None = None
-    """Elements of its hidden states, where `down_projection` is known."""
+    """Elements of its hidden states, where `layer` is known."""
+    merger: tuple[int, int] | None = None
+    """Elements that the projection behind it takes and makes, where that is built before its layers."""
 
 
 GENERAL_FAMILY = "general"

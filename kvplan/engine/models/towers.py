@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     from kvplan.engine.models.construction import Construction
     from kvplan.engine.models.fields import Fields
 
+FORMS: dict[str, tuple[str, str, str, str]] = {
+    "fused": ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2"),
+    "gated": ("attn.qkv", "attn.proj", "mlp.gate_up_proj", "mlp.down_proj"),
+    "siglip": ("self_attn.qkv_proj", "self_attn.out_proj", "mlp.fc1", "mlp.fc2"),
+}
+"""The linear layers of an encoder layer in the order in which they are built: queries, keys and values together, the
+output of attention, and the two of the MLP (of which the first holds two projections in `gated`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class TowerRow:
@@ -41,8 +49,10 @@ class TowerRow:
     """Whether the tower stays whole on every rank where its heads do not divide."""
     late: bool = False
     """Whether the class builds it after the language model."""
-    down_projection: str | None = None
-    """Name of the first layer's second MLP weight, where the class hands the tower the checkpoint's quantisation."""
+    layer: str | None = None
+    """Name of the first layer, where the class hands the tower the checkpoint's quantisation and that is followed."""
+    form: str = ""
+    """How that layer is built, a name of `FORMS`."""
     whole_on_request: bool = False
     """Whether the class follows `--mm-encoder-tp-mode data` (`supports_encoder_tp_data`); vLLM falls back to `weights`
     for others."""
@@ -53,7 +63,11 @@ USUAL = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",)
 ASSERTING = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), asserts=""),)
 _PIXTRAL = (TowerRow("vision_config", "num_attention_heads", ("intermediate_size",), merged=True),)
 QWEN = (TowerRow("vision_config", "num_heads", ("intermediate_size",)),)
+_QWEN3 = (TowerRow("vision_config", "num_heads", ("intermediate_size",), layer="visual.blocks.0", form="fused"),)
 _QWEN_MERGED = (TowerRow("vision_config", "num_heads", ("intermediate_size",), merged=True),)
+_QWEN2_5 = (
+    TowerRow("vision_config", "num_heads", ("intermediate_size",), merged=True, layer="visual.blocks.0", form="gated"),
+)
 _GLM = (TowerRow("vision_config", "num_heads", ("out_hidden_size", "intermediate_size"), merged=True),)
 _INTERN = (TowerRow("vision_config", None, ("intermediate_size",)),)
 PERCEPTION = (
@@ -65,7 +79,8 @@ _MINICPM_V4_6 = (
         "num_attention_heads",
         ("intermediate_size",),
         asserts="",
-        down_projection="vpm.encoder.layers.0.mlp.fc2",
+        layer="vpm.encoder.layers.0",
+        form="siglip",
     ),
 )
 _WHISPER = (TowerRow("audio_config", "encoder_attention_heads", ("encoder_ffn_dim",), asserts=""),)
@@ -104,12 +119,10 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
             "interns1_pro",
             "interns2_mobius",
             "interns2_preview",
-            "qwen3_5",
-            "qwen3_vl",
-            "qwen3_vl_moe",
         ),
         whole_on_request(QWEN),
     ),
+    **dict.fromkeys(("qwen3_5", "qwen3_vl", "qwen3_vl_moe"), whole_on_request(_QWEN3)),
     **dict.fromkeys(
         (
             "aya_vision",
@@ -138,7 +151,8 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
     **dict.fromkeys(("lightonocr", "mistral3", "pixtral"), _PIXTRAL),
     **dict.fromkeys(("eagle2_5_vl", "kimi_vl"), whole_on_request(USUAL)),
     **dict.fromkeys(("minicpmv4_7", "step3_vl"), whole_on_request(ASSERTING)),
-    **dict.fromkeys(("exaone4_5", "opencua", "qwen2_5_vl"), whole_on_request(_QWEN_MERGED)),
+    **dict.fromkeys(("opencua", "qwen2_5_vl"), whole_on_request(_QWEN2_5)),
+    "exaone4_5": whole_on_request(_QWEN_MERGED),
     **dict.fromkeys(("moss_transcribe_diarize", "ultravox", "voxtral"), _WHISPER),
     **dict.fromkeys(
         ("jina_vl", "qwen2_vl"), whole_on_request((TowerRow("vision_config", "num_heads", ("embed_dim*mlp_ratio",)),))
@@ -158,7 +172,14 @@ TOWERS: dict[str, tuple[TowerRow, ...]] = {
     "minicpmv4_6": whole_on_request(_MINICPM_V4_6),
     "openpangu_vl": (TowerRow("vision_config", "num_heads"),),
     "qwen2_5_omni_thinker": (
-        TowerRow("thinker_config.vision_config", "num_heads", ("intermediate_size",), merged=True),
+        TowerRow(
+            "thinker_config.vision_config",
+            "num_heads",
+            ("intermediate_size",),
+            merged=True,
+            layer="visual.blocks.0",
+            form="gated",
+        ),
     ),
     "qwen3_omni_moe_thinker": (
         *_qwen3_audio("thinker_config.audio_config"),
@@ -192,9 +213,18 @@ def _tower(row: TowerRow, made: Construction) -> Tower | None:
         yields=row.yields,
         late=row.late,
         whole_on_request=row.whole_on_request,
-        down_projection=row.down_projection,
-        width=None if row.down_projection is None else section.optional("hidden_size"),
+        layer=row.layer,
+        form=row.form,
+        width=None if row.layer is None else section.optional("hidden_size"),
+        merger=_merger(section) if row.form == "fused" else None,
     )
+
+
+def _merger(section: Fields) -> tuple[int, int] | None:
+    """A square of patches goes into the projection to the language model together."""
+    taken = _product(section, "hidden_size*spatial_merge_size*spatial_merge_size")
+    made = section.optional("out_hidden_size")
+    return None if taken is None or made is None else (taken, made)
 
 
 def _product(section: Fields, names: str) -> int | None:

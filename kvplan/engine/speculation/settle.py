@@ -22,7 +22,7 @@ from kvplan.engine.models import draft_names, drafts
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.parallelism.split import pipeline_unsupported, stage_sizes
-from kvplan.engine.speculation import auxiliary, hidden_states
+from kvplan.engine.speculation import auxiliary, hidden_states, quantised
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
@@ -140,7 +140,8 @@ def settle(
     heads = rewritten.checkpoint.text_config.get("num_attention_heads")
     if isinstance(heads, int):
         _check_heads(heads, settled.draft_tensor_parallel)
-    return replace(settled, layers=layers, failure=_states_missing(method, target, config, release))
+    failure = quantised.refusal(want.text("quantization"), rewritten.checkpoint, release)
+    return replace(settled, layers=layers, failure=failure or _states_missing(method, target, config, release))
 
 
 def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:

@@ -65,6 +65,10 @@ RULE = Rule(
         "MIXED_PRECISION from 0.33.0 on; the newer one (`quant_method: modelopt`) has MIXED_PRECISION from 0.17 "
         "and W4A16_NVFP4 from 0.21. NVFP4 in the older form needs `group_size`, `kv_cache_quant_algo` and "
         "`exclude_modules`; MIXED_PRECISION needs `quantized_layers`.\n\n"
+        "Other methods ask for less: GPTQ for symmetric weights of 4 or 8 bits, AWQ for 4 bits, FP8 with blocks for "
+        "dynamic activations, Quark for rules of the layers in `kv_cache_group`. A list of modules that stay "
+        "unquantised must name all of `q_proj`, `k_proj` and `v_proj` of a layer or none, and so for `gate_proj` and "
+        "`up_proj`: vLLM builds them in one piece. The same holds for the projections of experts.\n\n"
         "Correct the config, or use a release that knows the algorithm."
     ),
     bad=Example(version="0.33.0", command=_COMMAND % "null"),

@@ -71,6 +71,8 @@ def _fix(error: StartupError, facts: SpeculativeConfigRefused) -> str:
     why = facts.why
     if why is not None:
         return f"leave {FLAG} out: {why}"
+    if key == "quantization":
+        return "leave the key quantization out, or use vLLM 0.29.0 or later"
     if key == "speculative_config":
         return f"""{FLAG} '{{"method": …, "num_speculative_tokens": …}}'"""
     if key == "method" and value in SPECULATIVE_METHODS:

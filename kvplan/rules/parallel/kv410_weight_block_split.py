@@ -60,7 +60,8 @@ RULE = Rule(
         "rank gets.\n\n"
         "Lower `--tensor-parallel-size` and use pipeline or data parallelism for the rest of the GPUs; for experts "
         "`--enable-expert-parallel` also helps. kvplan checks the weights of Llama, Mistral, Mixtral, Gemma, Granite, "
-        "Phi-3, Qwen2, Qwen3, Qwen3-Next, MiniMax-M2, DeepSeek and GLM models."
+        "Phi-3, Qwen2 to Qwen3.5, MiniMax-M2, DeepSeek, GLM, EXAONE 4, OLMo, Seed-OSS and Step 3.5 models, the experts "
+        "of gpt-oss and Nemotron, and the vision towers of Qwen2.5-VL, Qwen3-VL, Qwen3.5 and MiniCPM-V 4.6."
     ),
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 16"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B-FP8 -tp 8"),
