@@ -133,15 +133,15 @@ def test_every_kernel_that_a_backend_names_has_facts(version: str) -> None:
     """The rows of the two tables belong together: a name that runs nowhere would always be refused."""
     release = resolve(version)
     for kind in expert_backends.KINDS.values():
-        if not release.within(kind.since, None):
+        if not release.within(kind):
             continue
         for choice in kind.choices:
-            for kernel in choice.kernels if release.within(choice.since, choice.until) else ():
+            for kernel in choice.kernels if release.within(choice) else ():
                 assert _has_facts(kernel, release), (choice.name, kernel)
 
 
 def _has_facts(name: str, release: Release) -> bool:
-    return any(row.name == name and release.within(row.since, row.until) for row in expert_kernels.KERNELS)
+    return any(row.name == name and release.within(row) for row in expert_kernels.KERNELS)
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from kvplan.engine.checks.expert_kernels import NO_GPU, Demand, objection
 from kvplan.history import checks
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One name of `--moe-backend` for one kind of weights in the releases from `since` to `until`.
+class Choice(Span):
+    """One name of `--moe-backend` for one kind of weights, in the releases of its span.
 
     `shown` is the backend as messages call it. `kernels` are tried in turn; without any it is for other platforms or
     wants a package that vLLM's image lacks. `input` is what the backend makes of activations where it decides that
@@ -26,8 +26,6 @@ class Choice:
     shown: str
     kernels: tuple[str, ...] = ()
     input: str | None = None
-    since: str | None = None
-    until: str | None = None
 
 
 _HUMMING = ("HummingExperts",)
@@ -130,31 +128,30 @@ _INT8 = (
 
 
 _CLAMPING = {
-    "flashinfer_trtllm": "0.22.1",
-    "flashinfer_cutlass": "0.24.0",
-    "marlin": "0.24.0",
-    "cutlass": "0.28.0",
-    "emulation": "0.28.0",
-    "flashinfer_cutedsl": "0.28.0",
-    "humming": "0.28.0",
-    "b12x": "0.29.0",
-    "flashinfer_moe_ep_cutedsl": "0.32.0",
+    "flashinfer_trtllm": Span(since="0.22.1"),
+    "flashinfer_cutlass": Span(since="0.24.0"),
+    "marlin": Span(since="0.24.0"),
+    "cutlass": Span(since="0.28.0"),
+    "emulation": Span(since="0.28.0"),
+    "flashinfer_cutedsl": Span(since="0.28.0"),
+    "humming": Span(since="0.28.0"),
+    "b12x": Span(since="0.29.0"),
+    "flashinfer_moe_ep_cutedsl": Span(since="0.32.0"),
 }
-"""NVFP4 backends that limit activations as some models want it, each with the first release in which it does."""
+"""NVFP4 backends that limit activations as some models want it, each with the releases in which it does."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
-    """A kind of weights with a selection of its own, in the releases from `since` on."""
+class Weights(Span):
+    """A kind of weights with a selection of its own, in the releases of its span."""
 
     title: str
     """As the complaint about an unknown name calls it."""
     unsupported: str
     """As the complaint about a backend begins; `{}` is the backend."""
     choices: tuple[Choice, ...]
-    since: str
-    unread: tuple[tuple[str, str], ...] = ()
-    """Names that leave the choice to vLLM, each with the first release in which they do."""
+    unread: tuple[tuple[str, Span], ...] = ()
+    """Names that leave the choice to vLLM, each with the releases in which they do."""
 
 
 KINDS: dict[str, Weights] = {
@@ -162,15 +159,15 @@ KINDS: dict[str, Weights] = {
         "unquantized",
         "Unquantized MoE backend {}",
         _UNQUANTIZED,
-        "0.17.1",
-        (("humming", "0.25.1"), ("marlin", "0.33.0")),
+        unread=(("humming", Span(since="0.25.1")), ("marlin", Span(since="0.33.0"))),
+        since="0.17.1",
     ),
-    "fp8": Weights("FP8", "FP8 MoE backend {}", _FP8, "0.17.1"),
-    "mxfp8": Weights("MXFP8", "No supported MXFP8 expert class for {}", _MXFP8, "0.19.1"),
-    "nvfp4": Weights("NvFP4", "NvFp4 MoE backend '{}'", _NVFP4, "0.17.1"),
-    "mxfp4": Weights("MXFP4", "Mxfp4 MoE backend '{}'", _MXFP4, "0.19.1"),
-    "int8": Weights("Int8", "Int8 MoE backend {}", _INT8, "0.20.2"),
-    "integers": Weights("WNA16", "WNA16 MoE backend '{}'", _INTEGERS, "0.25.1"),
+    "fp8": Weights("FP8", "FP8 MoE backend {}", _FP8, since="0.17.1"),
+    "mxfp8": Weights("MXFP8", "No supported MXFP8 expert class for {}", _MXFP8, since="0.19.1"),
+    "nvfp4": Weights("NvFP4", "NvFp4 MoE backend '{}'", _NVFP4, since="0.17.1"),
+    "mxfp4": Weights("MXFP4", "Mxfp4 MoE backend '{}'", _MXFP4, since="0.19.1"),
+    "int8": Weights("Int8", "Int8 MoE backend {}", _INT8, since="0.20.2"),
+    "integers": Weights("WNA16", "WNA16 MoE backend '{}'", _INTEGERS, since="0.25.1"),
 }
 
 
@@ -191,9 +188,9 @@ def refusal(name: str, kind: str, demand: Demand, release: Release, *, every_inp
     that leave them as they are come first and the rest only where there are none of them.
     """
     weights = KINDS[kind]
-    if any(name == unread and release.within(since, None) for unread, since in weights.unread):
+    if any(name == unread and release.within(span) for unread, span in weights.unread):
         return None
-    known = [choice for choice in weights.choices if release.within(choice.since, choice.until)]
+    known = [choice for choice in weights.choices if release.within(choice)]
     mine = [choice for choice in known if choice.name == name]
     if not mine:
         accepted = tuple(dict.fromkeys(choice.name for choice in known))
@@ -202,8 +199,8 @@ def refusal(name: str, kind: str, demand: Demand, release: Release, *, every_inp
     if kind == "unquantized" and not release.has(checks.UNQUANTIZED_EXPERTS_ASK_KERNELS):
         return _unavailable(name, demand, release)
     if kind == "nvfp4" and demand.clamp is not None and release.has(checks.EXPERT_CLAMPS_CHECKED):
-        since = _CLAMPING.get(name)
-        if since is None or not release.within(since, None):
+        span = _CLAMPING.get(name)
+        if span is None or not release.within(span):
             limit = f"Model sets swiglu_limit={demand.clamp}, but the explicitly requested moe_backend={name!r} does"
             return Refused(f"{limit} not apply the SwiGLU clamp.", reason="the model's limit of activations")
     plain = [choice for choice in mine if choice.input == "none"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 NO_GPU = "kernel does not support current device cuda"
 """What vLLM says of a kernel without code for the GPU."""
@@ -39,8 +39,8 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """What one kernel takes on some GPUs in the releases from `since` to `until`.
+class Kernel(Span):
+    """What one kernel takes on some GPUs in the releases of its span.
 
     `gpus` is a least capability (`7.5+`) or major capabilities (`9 10`). `schemes` are pairs of weight and input
     (`fp8_block/fp8_group`, `*` for any input). `activations` is None for all that vLLM knows. `lacks` has what it
@@ -54,8 +54,6 @@ class Kernel:
     activations: tuple[str, ...] | None = None
     lacks: tuple[str, ...] = ()
     package: str | None = None
-    since: str | None = None
-    until: str | None = None
 
     def runs_on(self, capability: tuple[int, int]) -> bool:
         """Whether it has code for a GPU of this compute capability."""
@@ -109,11 +107,11 @@ _HUMMING = (
 _OPEN_MXFP4 = ("silu", "gelu", "swigluoai", "swigluoai_uninterleave", "swiglustep")
 _FLASHINFER_BLACKWELL = ("fp8_tensor/fp8_static", "mxfp4/mxfp8", "none/none", "nvfp4/nvfp4")
 _FLASHINFER_HOPPER = ("fp8_block/fp8_group", "fp8_tensor/fp8_static", "mxfp4/none", "none/none")
-_FLASHINFER: tuple[tuple[tuple[str, ...], str | None, str | None], ...] = (
-    (("silu", "relu2_no_mul"), None, "0.16.0"),
-    (("silu", "swigluoai", "relu2_no_mul"), "0.17.1", "0.23.0"),
-    (("silu", "gelu_tanh", "swigluoai", "relu2_no_mul"), "0.24.0", "0.27.1"),
-    (("silu", "gelu_tanh", "swigluoai", "swigluoai_uninterleave", "relu2_no_mul"), "0.28.0", None),
+_FLASHINFER: tuple[tuple[tuple[str, ...], Span], ...] = (
+    (("silu", "relu2_no_mul"), Span(until="0.16.0")),
+    (("silu", "swigluoai", "relu2_no_mul"), Span(since="0.17.1", until="0.23.0")),
+    (("silu", "gelu_tanh", "swigluoai", "relu2_no_mul"), Span(since="0.24.0", until="0.27.1")),
+    (("silu", "gelu_tanh", "swigluoai", "swigluoai_uninterleave", "relu2_no_mul"), Span(since="0.28.0")),
 )
 
 KERNELS: tuple[Kernel, ...] = (
@@ -144,9 +142,9 @@ KERNELS: tuple[Kernel, ...] = (
     Kernel("FlashInferCuteDSLExperts", "10", ("nvfp4/nvfp4",), _CUTE, since="0.28.0", until="0.29.0"),
     Kernel("FlashInferCuteDSLExperts", "10", ("nvfp4/nvfp4",), (*_CUTE, "situ"), since="0.30.0"),
     *(
-        Kernel("FlashInferExperts", gpus, schemes, activations, since=since, until=until)
+        Kernel("FlashInferExperts", gpus, schemes, activations, since=span.since, until=span.until)
         for gpus, schemes in (("9", _FLASHINFER_HOPPER), ("10.0+", _FLASHINFER_BLACKWELL))
-        for activations, since, until in _FLASHINFER
+        for activations, span in _FLASHINFER
     ),
     Kernel("FlashInferMoeEpExperts", "10", ("mxfp4/*", "nvfp4/*"), ("silu",), ("alone",), since="0.32.0"),
     Kernel(
@@ -261,7 +259,7 @@ KERNELS: tuple[Kernel, ...] = (
 
 def objection(name: str, demand: Demand, release: Release) -> str | None:
     """Why kernel `name` does not take `demand`, in vLLM's words; None where it does."""
-    rows = [row for row in KERNELS if row.name == name and release.within(row.since, row.until)]
+    rows = [row for row in KERNELS if row.name == name and release.within(row)]
     missing = next((row.package for row in rows if row.package is not None), None)
     if missing is not None:
         return f"kernel requires {missing} package"

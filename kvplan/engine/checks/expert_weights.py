@@ -15,13 +15,13 @@ from typing import Any
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.config import EngineConfig
 from kvplan.history import checks
-from kvplan.releases import Release
+from kvplan.releases import Release, Span
 
 PROJECTIONS = ("gate_proj", "up_proj", "down_proj")
 """The projections of an expert as checkpoints mostly name them."""
 _PACKED = (
-    ("CompressedTensorsWNA16MarlinMoEMethod", None, "0.26.0"),
-    ("CompressedTensorsWNA16MoEMethod", "0.27.1", None),
+    ("CompressedTensorsWNA16MarlinMoEMethod", Span(until="0.26.0")),
+    ("CompressedTensorsWNA16MoEMethod", Span(since="0.27.1")),
 )
 """vLLM's class for packed integers, by releases."""
 _INPUTS = {"fp8_block": "fp8_group", "fp8_channel": "fp8_token"}
@@ -187,7 +187,7 @@ def _scheme(group: Mapping[str, Any], release: Release) -> ExpertWeights | None:
         inputs = "nvfp4" if given else "none"
         return ExpertWeights("CompressedTensorsW4A4Nvfp4MoEMethod", "nvfp4", "nvfp4", inputs)
     if kind == "int" and not given and bits in (4, 8) and strategy in ("group", "channel"):
-        title = next(title for title, since, until in _PACKED if release.within(since, until))
+        title = next(title for title, span in _PACKED if release.within(span))
         return ExpertWeights(title, "integers", *_integers(bits, size))
     if kind == "float" and bits == 8 and isinstance(given, Mapping) and strategy in ("block", "channel", "tensor"):
         weight = f"fp8_{strategy}"

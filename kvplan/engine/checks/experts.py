@@ -26,7 +26,7 @@ from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import Launch
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
 BACKEND = "--moe-backend"
 
@@ -75,9 +75,9 @@ _CLAMPED = frozenset({"models.deepseek_v4", "models.minimax_m3"})
 
 _ACTS = {"silu": "silu", "swish": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_tanh", "gelu_tanh": "gelu_tanh"}
 
-_BALANCED: tuple[tuple[str, str | None, str | None], ...] = (
+_BALANCED: tuple[tuple[str, Span], ...] = (
     *(
-        (module, None, None)
+        (module, ALWAYS)
         for module in (
             "AXK1",
             "afmoe",
@@ -127,28 +127,28 @@ _BALANCED: tuple[tuple[str, str | None, str | None], ...] = (
             registered.TRANSFORMERS_MODULE,
         )
     ),
-    ("models.deepseek_v4", "0.24.0", None),
+    ("models.deepseek_v4", Span(since="0.24.0")),
 )
 """vLLM's model modules that hand `--enable-eplb` and the redundant experts to their layers."""
 
 _ONLY_COUNTED = frozenset({"glm4_moe_lite"})
 """Modules that hand on the redundant experts only."""
 
-_NO_BALANCE: tuple[tuple[str, str | None, str | None], ...] = (
-    ("AWQMarlinMoEMethod", None, None),
-    ("AutoAWQMoEMethod", None, None),
-    ("AutoGPTQMoEMethod", None, None),
-    ("CompressedTensorsW4A4Mxfp4MoEMethod", None, None),
-    ("CompressedTensorsW4A4Nvfp4MoEMethod", None, "0.27.1"),
-    ("CompressedTensorsW8A8Int8MoEMethod", None, None),
-    ("CompressedTensorsWNA16MarlinMoEMethod", None, None),
-    ("CompressedTensorsWNA16MoEMethod", "0.27.1", None),
-    ("GPTQMarlinMoEMethod", None, None),
-    ("GptOssMxfp4MoEMethod", None, None),
-    ("ModelOptFp8MoEMethod", None, None),
-    ("ModelOptMxFp8FusedMoE", None, None),
-    ("MoeWNA16Method", None, None),
-    ("Mxfp4MoEMethod", None, "0.23.0"),
+_NO_BALANCE: tuple[tuple[str, Span], ...] = (
+    ("AWQMarlinMoEMethod", ALWAYS),
+    ("AutoAWQMoEMethod", ALWAYS),
+    ("AutoGPTQMoEMethod", ALWAYS),
+    ("CompressedTensorsW4A4Mxfp4MoEMethod", ALWAYS),
+    ("CompressedTensorsW4A4Nvfp4MoEMethod", Span(until="0.27.1")),
+    ("CompressedTensorsW8A8Int8MoEMethod", ALWAYS),
+    ("CompressedTensorsWNA16MarlinMoEMethod", ALWAYS),
+    ("CompressedTensorsWNA16MoEMethod", Span(since="0.27.1")),
+    ("GPTQMarlinMoEMethod", ALWAYS),
+    ("GptOssMxfp4MoEMethod", ALWAYS),
+    ("ModelOptFp8MoEMethod", ALWAYS),
+    ("ModelOptMxFp8FusedMoE", ALWAYS),
+    ("MoeWNA16Method", ALWAYS),
+    ("Mxfp4MoEMethod", Span(until="0.23.0")),
 )
 """Methods that cannot move experts between ranks, `supports_eplb` false."""
 
@@ -211,8 +211,8 @@ def backend_asked(launch: Launch) -> str:
     return "auto" if told is None else str(told).lower().replace("-", "_")
 
 
-def _within(rows: tuple[tuple[str, str | None, str | None], ...], name: str, release: Release) -> bool:
-    return any(row[0] == name and release.within(*row[1:]) for row in rows)
+def _within(rows: tuple[tuple[str, Span], ...], name: str, release: Release) -> bool:
+    return any(one == name and release.within(span) for one, span in rows)
 
 
 def _redundant(launch: Launch) -> int:
@@ -254,7 +254,7 @@ def _check_backend(
     batched = config.data_parallel > 1 and given.value(launch, "all2all_backend") in _BATCHED
     if kind is None or adapted or batched:
         return
-    named = name != "auto" and release.within(KINDS[kind].since, None)
+    named = name != "auto" and release.within(KINDS[kind])
     wish = Wish(BACKEND, (name,)) if named else wished(launch, kind)
     if wish is None:
         return

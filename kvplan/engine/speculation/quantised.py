@@ -12,21 +12,21 @@ from kvplan.engine.failures import SpeculativeConfigRefused
 from kvplan.engine.models import registered
 from kvplan.engine.values import Stage, StartupError
 from kvplan.history import checks
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
-_ASKING: tuple[tuple[str, str | None], ...] = (
-    ("cohere_eagle", "0.21.0"),
-    ("deepseek_eagle3", "0.18.1"),
-    ("gemma4_mtp", "0.25.1"),
-    ("laguna_dflash", "0.25.1"),
-    ("llama_eagle", None),
-    ("llama_eagle3", None),
-    ("mistral_eagle", "0.21.0"),
-    ("models.kimi_k3", "0.27.1"),
-    ("qwen3_dflash", "0.20.2"),
-    ("qwen3_eagle3", "0.24.0"),
+_ASKING: tuple[tuple[str, Span], ...] = (
+    ("cohere_eagle", Span(since="0.21.0")),
+    ("deepseek_eagle3", Span(since="0.18.1")),
+    ("gemma4_mtp", Span(since="0.25.1")),
+    ("laguna_dflash", Span(since="0.25.1")),
+    ("llama_eagle", ALWAYS),
+    ("llama_eagle3", ALWAYS),
+    ("mistral_eagle", Span(since="0.21.0")),
+    ("models.kimi_k3", Span(since="0.27.1")),
+    ("qwen3_dflash", Span(since="0.20.2")),
+    ("qwen3_eagle3", Span(since="0.24.0")),
 )
-"""vLLM's modules of drafts that ask for a quantisation of their own, each with its first release."""
+"""vLLM's modules of drafts that ask for a quantisation of their own, each with its releases."""
 
 
 def refusal(asked: str | None, draft: Checkpoint, release: Release) -> StartupError | None:
@@ -35,7 +35,7 @@ def refusal(asked: str | None, draft: Checkpoint, release: Release) -> StartupEr
         return None
     entries = (registered.lookup(name, release) for name in draft.architectures)
     modules = {entry.module for entry in entries if entry is not None}
-    if not any(module in modules and release.within(since, None) for module, since in _ASKING):
+    if not any(module in modules and release.within(span) for module, span in _ASKING):
         return None
     return StartupError(
         Stage.LAYERS,
