@@ -21,8 +21,6 @@ from kvplan.engine.models.overview import Overview
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options.connectors import transfer as connector
 from kvplan.engine.options.connectors import working_with_hybrid as connectors_working_with_hybrid
-from kvplan.engine.parallelism.context import needs_one_group, returns_softmax_sums
-from kvplan.engine.pool.graphs import blocks_too_few
 from kvplan.engine.speculation.wanted import KEYS as SPECULATIVE_KEYS
 from kvplan.engine.speculation.wanted import METHODS as SPECULATIVE_METHODS
 from kvplan.engine.values import Plan
@@ -36,7 +34,6 @@ __all__ = [
     "LayerGeometry",
     "Overview",
     "Role",
-    "blocks_too_few",
     "boundary_layers",
     "cache_dtypes",
     "compressed_tensors_scheme",
@@ -49,8 +46,6 @@ __all__ = [
     "memory_budget",
     "modelopt_cache_dtype",
     "modelopt_section",
-    "needs_one_group",
-    "returns_softmax_sums",
     "rocm_block_size",
     "rocm_page",
     "rocm_slot",

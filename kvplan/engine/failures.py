@@ -629,6 +629,32 @@ class ViewRefused(LayerFailure):
     code = "view_refused"
 
 
+class StatesTooFew(Failure):
+    """Fewer cache blocks than the sequences of a decode step that is captured whole."""
+
+    code = "states_too_few"
+
+    blocks: int
+    max_num_seqs: int
+
+
+class SoftmaxSumsMissing(Failure):
+    """A backend that does not return what context parallelism puts together."""
+
+    code = "softmax_sums_missing"
+
+    backend: str
+    layers: tuple[int, ...]
+
+
+class SeveralGroups(Failure):
+    """Several KV cache groups where only one is possible."""
+
+    code = "several_groups"
+
+    groups: int
+
+
 class NoMemory(Failure):
     """Nothing is left for the cache."""
 

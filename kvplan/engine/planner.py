@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine import after, views
 from kvplan.engine import arithmetic as tracing
-from kvplan.engine import views
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
@@ -104,7 +104,8 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
             _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
-    return _assemble(checkpoint, launch, progress, draft)
+    planned = _assemble(checkpoint, launch, progress, draft)
+    return planned if planned.error is not None else replace(planned, after_planning=after.errors(planned))
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
