@@ -129,6 +129,17 @@ class ConfigNotRead(Failure):
     """The first release that can; None where none does."""
 
 
+class ConfigValueRefused(Failure):
+    """A value in the model's config that vLLM cannot use."""
+
+    code = "config_value"
+
+    field: str
+    value: object
+    accepted: tuple[str, ...] = ()
+    """What is taken instead, as far as it can be listed."""
+
+
 class ConnectorRefused(Failure):
     """A KV connector, or its settings, that the release does not take."""
 

@@ -19,7 +19,7 @@ from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
 from kvplan.engine.cache_dtypes import modelopt
 from kvplan.engine.cache_dtypes import resolution as cache_dtype
-from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
+from kvplan.engine.checks import bounds, config_values, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.failures import (
@@ -109,10 +109,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
-    with _noted(progress):
-        remote_code.check(checkpoint, launch)
-    with _noted(progress):
-        ropes.check(checkpoint, launch.release)
+    _check_as_written(checkpoint, launch, progress)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     speculation = settle(
         checkpoint,
@@ -142,11 +139,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         shares.check(checkpoint, launch, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, geometry, config, feed_forward=False)
+    with _noted(progress):
+        config_values.check_rope(checkpoint, geometry, config.release)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
         raise StartupStops(built.error)
+    with _noted(progress):
+        config_values.check_feed_forward(checkpoint, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, geometry, config, feed_forward=True)
     for rank in range(config.pipeline_parallel):
@@ -172,6 +173,18 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
     _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
+
+
+def _check_as_written(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+    """What vLLM refuses of the model's config while it reads it."""
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
+    with _noted(progress):
+        ropes.check(checkpoint, launch.release)
+    with _noted(progress):
+        config_values.check_dtype(checkpoint)
+    with _noted(progress):
+        quantisation.check_named(checkpoint)
 
 
 @contextmanager

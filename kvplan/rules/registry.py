@@ -85,6 +85,7 @@ from kvplan.rules.options import (
     kv120_quantisation_refused,
     kv121_remote_code_needed,
     kv122_connector_refused,
+    kv125_model_config_refused,
 )
 from kvplan.rules.pairs import (
     kv701_pair_release_differs,
@@ -128,6 +129,7 @@ RULES: tuple[Rule, ...] = (
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
     kv122_connector_refused.RULE,
+    kv125_model_config_refused.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,

@@ -15,7 +15,7 @@ from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.cache_dtypes.dtypes import is_quantised, quant_mode, storage_dtype
 from kvplan.engine.cache_dtypes.kv_scheme import check_scheme, compressed_tensors_scheme
-from kvplan.engine.checks import attention
+from kvplan.engine.checks import attention, config_values
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import (
@@ -202,6 +202,8 @@ class _RankBuilder:
                 "integer modulo by zero",
                 exception="ZeroDivisionError",
             )
+        if layer.kind in HEADED:
+            config_values.check_heads(layer, self.split)
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self.questions.of(
