@@ -63,6 +63,8 @@ def build(
         mine = [layer for layer in geometry.layers if split.rank_of(layer.index) == rank]
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
         try:
+            if geometry.encoder is not None and rank == 0:
+                builder.ask_for(geometry.encoder)
             for layer in mine:
                 built += builder.add(layer, built)
         except StartupStops as stopped:
@@ -236,6 +238,15 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def ask_for(self, layer: LayerGeometry) -> None:
+        """Construct a layer that keeps nothing: it chooses a backend and its implementation all the same, by the
+        launch-wide cache dtype."""
+        dtype = self.run_cache_dtype if layer.reads_cache_config else "auto"
+        query = self.questions.of(layer, dtype, dtype, None)
+        backend = self.questions.answer(layer, query)
+        config_values.check_heads(layer, self.split)
+        attention.check(layer, backend, self._layer_dtype(layer, None)[0], query, self.config.hardware, self.release)
 
     def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
         """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""
