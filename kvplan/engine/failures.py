@@ -649,6 +649,44 @@ class StatesTooFew(Failure):
     max_num_seqs: int
 
 
+class ConnectorWithoutHybrid(Failure):
+    """A KV connector that does not know groups of several kinds, while the hybrid manager was asked for."""
+
+    code = "connector_without_hybrid"
+
+    connector: str
+
+
+class ConnectorNeedsKernelBlock(Failure):
+    """A KV connector that transfers blocks of the kernels' size, and finds none in the smallest block."""
+
+    code = "connector_kernel_block"
+
+    connector: str
+    block_size: int
+    """Tokens of the block that the worker sees."""
+    backends: tuple[str, ...]
+
+
+class PlannedAsBytes(LayerFailure):
+    """A cache whose storage dtype a backend's planner does not know."""
+
+    code = "planned_as_bytes"
+
+    backend: str
+    cache_dtype: str
+
+
+class QueriesQuantised(LayerFailure):
+    """A cache dtype that does not go with queries which are quantised before the kernel."""
+
+    code = "queries_quantised"
+
+    backend: str
+    cache_dtype: str
+    accepted: tuple[str, ...]
+
+
 class SoftmaxSumsMissing(Failure):
     """A backend that does not return what context parallelism puts together."""
 

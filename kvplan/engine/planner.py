@@ -14,6 +14,7 @@ from typing import Any
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import after, views
 from kvplan.engine import arithmetic as tracing
+from kvplan.engine.after.planned import Planned
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
@@ -105,7 +106,11 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
     planned = _assemble(checkpoint, launch, progress, draft)
-    return planned if planned.error is not None else replace(planned, after_planning=after.errors(planned))
+    if planned.error is not None or progress.built is None or progress.grouping is None:
+        return planned
+    return replace(
+        planned, after_planning=after.errors(Planned(planned, progress.built.layers, progress.grouping.groups))
+    )
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
@@ -362,9 +367,9 @@ def _size_and_view(
 def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> Plan:
     config, built = progress.config, progress.built
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
-    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
+    covered = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     block_steps = _block_steps(progress)
-    layers, groups = _layer_plans(progress, exact), _groups(progress)
+    layers, groups = _layer_plans(progress, covered), _groups(progress)
     trace = tuple(progress.steps) + _block_trace(block_steps)
     trace += tracing.layer_steps(layers, progress.specs, trace)
     trace += tracing.capacity_steps(progress.capacity, groups, launch.release)
@@ -384,7 +389,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
-        exact=exact,
+        exact=covered,
         draft=draft,
     )
 
@@ -500,18 +505,18 @@ def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
     return final
 
 
-def _layer_plans(progress: _Progress, exact: bool) -> tuple[LayerPlan, ...]:
+def _layer_plans(progress: _Progress, covered: bool) -> tuple[LayerPlan, ...]:
     if progress.built is None or not progress.specs:
         return ()
     final = _final_specs(progress)
     return tuple(
-        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], exact)
+        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], covered)
         for layer in progress.built.layers
         if layer.geometry.name in progress.specs
     )
 
 
-def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bool) -> LayerPlan:
+def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, covered: bool) -> LayerPlan:
     geometry = layer.geometry
     return LayerPlan(
         name=geometry.name,
@@ -537,7 +542,7 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         state_shapes=() if layer.state is None else layer.state.shapes,
         state_dtypes=() if layer.state is None else layer.state.dtypes,
         states_per_request=None if layer.state is None else layer.state.per_request,
-        covered=exact,
+        covered=covered,
     )
 
 

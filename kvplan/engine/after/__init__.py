@@ -9,17 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kvplan.engine.after import graphs, groups, sums
+from kvplan.engine.after import connectors, forward, graphs, groups, storage, sums
+from kvplan.engine.after.planned import Planned
 from kvplan.engine.stop import StartupStops
-from kvplan.engine.values import Plan, StartupError
+from kvplan.engine.values import StartupError
 
-_CHECKS: tuple[Callable[[Plan], Iterator[StartupStops]], ...] = (
+_CHECKS: tuple[Callable[[Planned], Iterator[StartupStops]], ...] = (
+    connectors.check,
     sums.check,
+    storage.check,
+    forward.check,
     graphs.check,
     groups.check,
 )
 
 
-def errors(plan: Plan) -> tuple[StartupError, ...]:
+def errors(planned: Planned) -> tuple[StartupError, ...]:
     """Everything that stops a launch whose cache is planned; the first is where start-up ends."""
-    return tuple(stopped.error for check in _CHECKS for stopped in check(plan))
+    return tuple(stopped.error for check in _CHECKS for stopped in check(planned))

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.after.planned import Planned
 from kvplan.engine.failures import StatesTooFew
 from kvplan.engine.models.geometry import Role
 from kvplan.engine.pool.graphs import captures_decode_steps
 from kvplan.engine.stop import StartupStops, stop
-from kvplan.engine.values import Plan, Stage
+from kvplan.engine.values import Stage
 from kvplan.history import state
 
 
-def check(plan: Plan) -> Iterator[StartupStops]:
+def check(planned: Planned) -> Iterator[StartupStops]:
     """At most one refusal. Where the number of blocks is estimated it is an upper bound, and so the refusal sure."""
+    plan = planned.plan
     blocks = None if plan.capacity is None else plan.capacity.num_blocks
     if (
         blocks is None

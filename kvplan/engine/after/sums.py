@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kvplan.engine.after.planned import Planned
 from kvplan.engine.failures import SoftmaxSumsMissing
 from kvplan.engine.parallelism.context import returns_softmax_sums
 from kvplan.engine.stop import StartupStops, stop
-from kvplan.engine.values import Plan, Stage
+from kvplan.engine.values import Stage
 
 
-def check(plan: Plan) -> Iterator[StartupStops]:
+def check(planned: Planned) -> Iterator[StartupStops]:
     """One refusal for each choice of a backend that does not return them."""
+    plan = planned.plan
     if plan.settings is None or plan.settings.decode_context_parallel == 1:
         return
     for choice in plan.backends:
