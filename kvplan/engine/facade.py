@@ -22,6 +22,7 @@ from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options.connectors import transfer as connector
 from kvplan.engine.options.connectors import transfers_by_nixl
 from kvplan.engine.options.connectors import working_with_hybrid as connectors_working_with_hybrid
+from kvplan.engine.options.machine import known_to_machine_only
 from kvplan.engine.speculation.wanted import KEYS as SPECULATIVE_KEYS
 from kvplan.engine.speculation.wanted import METHODS as SPECULATIVE_METHODS
 from kvplan.engine.values import Plan
@@ -45,6 +46,7 @@ __all__ = [
     "is_covered",
     "is_packed",
     "is_quantised",
+    "known_to_machine_only",
     "memory_budget",
     "modelopt_cache_dtype",
     "modelopt_section",

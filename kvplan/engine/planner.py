@@ -41,6 +41,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
+from kvplan.engine.options.machine import known_to_machine_only
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism import split as parallel
 from kvplan.engine.pool import capacity as sizing
@@ -389,7 +390,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
-        exact=covered,
+        exact=covered and not known_to_machine_only(launch, checkpoint),
         draft=draft,
     )
 

@@ -69,6 +69,7 @@ from kvplan.rules.limits import (
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
     kv912_launch_not_followed,
+    kv914_known_to_machine_only,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -212,4 +213,5 @@ RULES: tuple[Rule, ...] = (
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
     kv912_launch_not_followed.RULE,
+    kv914_known_to_machine_only.RULE,
 )
