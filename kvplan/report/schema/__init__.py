@@ -29,6 +29,11 @@ Stage = Literal[
     "capacity",
     "kernel_block_size",
     "kv_cache_view",
+    "connectors",
+    "builders",
+    "forward",
+    "graphs",
+    "scheduler",
 ]
 Role = Literal["attention", "indexer", "state", "compressor", "window", "cross_attention", "draft"]
 Count = Field(ge=0)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.failures import PlannedAsBytes, QueriesQuantised
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.failures import indices, said
 from kvplan.rules.rule import Example, Rule
@@ -28,7 +29,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             ),
             layers=indices(plan, queries),
             options=(FLAG,),
-            fix=f"{FLAG} {words.listed(queries.accepted, 'or')}",
+            changes=tuple(Change(values=(("kv_cache_dtype", dtype),)) for dtype in queries.accepted),
         )
     for error, planned in plan.failures(PlannedAsBytes):
         yield Finding(
@@ -40,7 +41,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             ),
             layers=indices(plan, planned),
             options=(FLAG,),
-            fix=f"{FLAG} auto, or vLLM 0.32.0 or later",
+            changes=(Change(release="0.32.0"), Change(values=(("kv_cache_dtype", "auto"),))),
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.values import Plan
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV306"
@@ -64,4 +64,5 @@ RULE = Rule(
     references=("vllm#53963", "vllm#55773", "vllm#57578"),
     since="0.24.0",
     check=check,
+    advice=Advice.ALONE,
 )

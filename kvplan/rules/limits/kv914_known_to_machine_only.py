@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import known_to_machine_only
 from kvplan.engine.values import Plan
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV914"
@@ -39,4 +39,5 @@ RULE = Rule(
     bad=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B -tp 2 --worker-cls my_package.Worker"),
     good=Example(version="0.33.0", command="vllm serve Qwen/Qwen3-32B -tp 2 --worker-cls auto"),
     check=check,
+    advice=Advice.ALONE,
 )

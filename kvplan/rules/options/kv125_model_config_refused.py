@@ -8,7 +8,7 @@ from kvplan.engine.failures import ConfigValueRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import indices, said
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV125"
@@ -52,4 +52,5 @@ RULE = Rule(
     ),
     claims=(ConfigValueRefused,),
     check=check,
+    advice=Advice.WHERE_NOTHING_WORKS,
 )

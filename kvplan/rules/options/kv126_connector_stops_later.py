@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from kvplan.engine.failures import ConnectorNeedsKernelBlock, ConnectorWithoutHybrid
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
-from kvplan.rules.rule import Example, Rule
+from kvplan.rules.rule import Advice, Example, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV126"
@@ -28,7 +29,11 @@ def check(plan: Plan) -> Iterator[Finding]:
                 f"manager, which {f'{HYBRID} keeps on' if asked else 'is on'}"
             ),
             options=(HYBRID if asked else OFF,),
-            fix=f"drop {HYBRID}: the connector then switches the manager off" if asked else OFF,
+            changes=(
+                Change(without=("disable_hybrid_kv_cache_manager",))
+                if asked
+                else Change(values=(("disable_hybrid_kv_cache_manager", True),)),
+            ),
         )
     for _, block in plan.failures(ConnectorNeedsKernelBlock):
         yield Finding(
@@ -78,4 +83,5 @@ RULE = Rule(
     references=("vllm#50714",),
     claims=(ConnectorWithoutHybrid, ConnectorNeedsKernelBlock),
     check=check,
+    advice=Advice.WHERE_NOTHING_WORKS,
 )

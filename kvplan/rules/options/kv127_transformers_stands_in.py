@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from kvplan.engine.facade import brings_class_later, wraps_transformers
 from kvplan.engine.values import Plan
+from kvplan.launch.changing import Change
 from kvplan.rules import words
 from kvplan.rules.rule import Example, Rule
 from kvplan.rules.values import Finding, Severity
@@ -30,7 +31,7 @@ def check(plan: Plan) -> Iterator[Finding]:
             f"{words.release_name(plan)} has no class for {architecture} and runs Transformers' code in its place; "
             f"vLLM {later} brings one"
         ),
-        fix=f"use vLLM {later} or later",
+        changes=(Change(release=later),),
     )
 
 

@@ -8,7 +8,7 @@ from kvplan.engine.facade import transfers_by_nixl
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.pairs.example import together
-from kvplan.rules.rule import Rule
+from kvplan.rules.rule import Advice, Rule
 from kvplan.rules.values import Finding, Severity
 
 CODE = "KV706"
@@ -60,4 +60,5 @@ RULE = Rule(
     references=("vllm#45330", "vllm#50765"),
     check=check,
     pair=pair,
+    advice=Advice.ALONE,
 )
