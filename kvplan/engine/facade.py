@@ -15,18 +15,18 @@ from kvplan.engine.cache_dtypes.modelopt import cache_dtype as modelopt_cache_dt
 from kvplan.engine.cache_dtypes.modelopt import section as modelopt_section
 from kvplan.engine.cache_dtypes.packing import TURBOQUANT_BITS, rocm_block_size, rocm_page, rocm_slot, rotary_dim
 from kvplan.engine.coverage import is_covered
-from kvplan.engine.models import build
+from kvplan.engine.models import build, registered
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.engine.models.overview import Overview
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options.connectors import transfer as connector
+from kvplan.engine.options.connectors import transfers_by_nixl
 from kvplan.engine.options.connectors import working_with_hybrid as connectors_working_with_hybrid
-from kvplan.engine.parallelism.context import needs_one_group, returns_softmax_sums
-from kvplan.engine.pool.graphs import blocks_too_few
+from kvplan.engine.options.machine import known_to_machine_only
 from kvplan.engine.speculation.wanted import KEYS as SPECULATIVE_KEYS
 from kvplan.engine.speculation.wanted import METHODS as SPECULATIVE_METHODS
 from kvplan.engine.values import Plan
-from kvplan.releases import Release
+from kvplan.releases import KNOWN, Release, resolve
 
 __all__ = [
     "SPECULATIVE_KEYS",
@@ -36,8 +36,8 @@ __all__ = [
     "LayerGeometry",
     "Overview",
     "Role",
-    "blocks_too_few",
     "boundary_layers",
+    "brings_class_later",
     "cache_dtypes",
     "compressed_tensors_scheme",
     "connector",
@@ -46,17 +46,35 @@ __all__ = [
     "is_covered",
     "is_packed",
     "is_quantised",
+    "known_to_machine_only",
     "memory_budget",
     "modelopt_cache_dtype",
     "modelopt_section",
-    "needs_one_group",
-    "returns_softmax_sums",
     "rocm_block_size",
     "rocm_page",
     "rocm_slot",
     "rotary_dim",
     "serves",
+    "transfers_by_nixl",
+    "wraps_transformers",
 ]
+
+
+def wraps_transformers(architecture: str) -> bool:
+    """Whether the class is one of the Transformers backend."""
+    return any(entry.wraps_transformers for entry in registered.known_to(architecture))
+
+
+def brings_class_later(architecture: str, release: Release) -> str | None:
+    """The first known release after `release` with a class of vLLM's own for an architecture that `release` does not
+    register; None where it does, or none follows."""
+    if registered.lookup(architecture, release) is not None or release.acts_as not in KNOWN:
+        return None
+    for name in KNOWN[KNOWN.index(release.acts_as) + 1 :]:
+        entry = registered.lookup(architecture, resolve(name))
+        if entry is not None and not entry.wraps_transformers:
+            return name
+    return None
 
 
 def serves(checkpoint: Checkpoint, release: Release) -> bool:

@@ -129,6 +129,17 @@ class ConfigNotRead(Failure):
     """The first release that can; None where none does."""
 
 
+class ConfigValueRefused(Failure):
+    """A value in the model's config that vLLM cannot use."""
+
+    code = "config_value"
+
+    field: str
+    value: object
+    accepted: tuple[str, ...] = ()
+    """What is taken instead, as far as it can be listed."""
+
+
 class ConnectorRefused(Failure):
     """A KV connector, or its settings, that the release does not take."""
 
@@ -664,6 +675,70 @@ class ViewRefused(LayerFailure):
     """The backend does not know how to view the layer's cache."""
 
     code = "view_refused"
+
+
+class StatesTooFew(Failure):
+    """Fewer cache blocks than the sequences of a decode step that is captured whole."""
+
+    code = "states_too_few"
+
+    blocks: int
+    max_num_seqs: int
+
+
+class ConnectorWithoutHybrid(Failure):
+    """A KV connector that does not know groups of several kinds, while the hybrid manager was asked for."""
+
+    code = "connector_without_hybrid"
+
+    connector: str
+
+
+class ConnectorNeedsKernelBlock(Failure):
+    """A KV connector that transfers blocks of the kernels' size, and finds none in the smallest block."""
+
+    code = "connector_kernel_block"
+
+    connector: str
+    block_size: int
+    """Tokens of the block that the worker sees."""
+    backends: tuple[str, ...]
+
+
+class PlannedAsBytes(LayerFailure):
+    """A cache whose storage dtype a backend's planner does not know."""
+
+    code = "planned_as_bytes"
+
+    backend: str
+    cache_dtype: str
+
+
+class QueriesQuantised(LayerFailure):
+    """A cache dtype that does not go with queries which are quantised before the kernel."""
+
+    code = "queries_quantised"
+
+    backend: str
+    cache_dtype: str
+    accepted: tuple[str, ...]
+
+
+class SoftmaxSumsMissing(Failure):
+    """A backend that does not return what context parallelism puts together."""
+
+    code = "softmax_sums_missing"
+
+    backend: str
+    layers: tuple[int, ...]
+
+
+class SeveralGroups(Failure):
+    """Several KV cache groups where only one is possible."""
+
+    code = "several_groups"
+
+    groups: int
 
 
 class NoMemory(Failure):

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine import after, views
 from kvplan.engine import arithmetic as tracing
-from kvplan.engine import views
+from kvplan.engine.after.planned import Planned
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
 from kvplan.engine.cache_dtypes import modelopt
 from kvplan.engine.cache_dtypes import resolution as cache_dtype
-from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
+from kvplan.engine.checks import bounds, config_values, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.failures import (
@@ -40,6 +41,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
+from kvplan.engine.options.machine import known_to_machine_only
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism import split as parallel
 from kvplan.engine.pool import capacity as sizing
@@ -104,14 +106,16 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
             _run(checkpoint, launch, progress, draft)
         except StartupStops as stopped:
             progress.errors.append(stopped.error)
-    return _assemble(checkpoint, launch, progress, draft)
+    planned = _assemble(checkpoint, launch, progress, draft)
+    if planned.error is not None or progress.built is None or progress.grouping is None:
+        return planned
+    return replace(
+        planned, after_planning=after.errors(Planned(planned, progress.built.layers, progress.grouping.groups))
+    )
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
-    with _noted(progress):
-        remote_code.check(checkpoint, launch)
-    with _noted(progress):
-        ropes.check(checkpoint, launch.release)
+    _check_as_written(checkpoint, launch, progress)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
     speculation = settle(
         checkpoint,
@@ -141,11 +145,15 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         shares.check(checkpoint, launch, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, launch, geometry, config, feed_forward=False)
+    with _noted(progress):
+        config_values.check_rope(checkpoint, geometry, config.release)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None and not built.of_draft:
         raise StartupStops(built.error)
+    with _noted(progress):
+        config_values.check_feed_forward(checkpoint, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, launch, geometry, config, feed_forward=True)
     if built.error is not None:
@@ -173,6 +181,18 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
     _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
+
+
+def _check_as_written(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:
+    """What vLLM refuses of the model's config while it reads it."""
+    with _noted(progress):
+        remote_code.check(checkpoint, launch)
+    with _noted(progress):
+        ropes.check(checkpoint, launch.release)
+    with _noted(progress):
+        config_values.check_dtype(checkpoint)
+    with _noted(progress):
+        quantisation.check_named(checkpoint)
 
 
 @contextmanager
@@ -350,9 +370,9 @@ def _size_and_view(
 def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> Plan:
     config, built = progress.config, progress.built
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
-    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
+    covered = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     block_steps = _block_steps(progress)
-    layers, groups = _layer_plans(progress, exact), _groups(progress)
+    layers, groups = _layer_plans(progress, covered), _groups(progress)
     trace = tuple(progress.steps) + _block_trace(block_steps)
     trace += tracing.layer_steps(layers, progress.specs, trace)
     trace += tracing.capacity_steps(progress.capacity, groups, launch.release)
@@ -372,7 +392,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
-        exact=exact,
+        exact=covered and not known_to_machine_only(launch, checkpoint),
         draft=draft,
     )
 
@@ -488,18 +508,18 @@ def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
     return final
 
 
-def _layer_plans(progress: _Progress, exact: bool) -> tuple[LayerPlan, ...]:
+def _layer_plans(progress: _Progress, covered: bool) -> tuple[LayerPlan, ...]:
     if progress.built is None or not progress.specs:
         return ()
     final = _final_specs(progress)
     return tuple(
-        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], exact)
+        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], covered)
         for layer in progress.built.layers
         if layer.geometry.name in progress.specs
     )
 
 
-def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bool) -> LayerPlan:
+def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, covered: bool) -> LayerPlan:
     geometry = layer.geometry
     return LayerPlan(
         name=geometry.name,
@@ -525,7 +545,7 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         state_shapes=() if layer.state is None else layer.state.shapes,
         state_dtypes=() if layer.state is None else layer.state.dtypes,
         states_per_request=None if layer.state is None else layer.state.per_request,
-        covered=exact,
+        covered=covered,
     )
 
 

@@ -34,6 +34,11 @@ class Stage(StrEnum):
     CAPACITY = "capacity"
     KERNEL_BLOCK_SIZE = "kernel_block_size"
     KV_CACHE_VIEW = "kv_cache_view"
+    CONNECTORS = "connectors"
+    BUILDERS = "builders"
+    FORWARD = "forward"
+    GRAPHS = "graphs"
+    SCHEDULER = "scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,7 +313,8 @@ class Settings:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """The emulated start-up. It exists even when start-up fails: it holds what was computed up to there and what
-    could still be computed independently. `error` is the first failure, `later_errors` those behind it."""
+    could still be computed independently. `error` is the first failure, `later_errors` those behind it.
+    `after_planning` are those that come once the cache is planned, where planning succeeds."""
 
     checkpoint: Checkpoint
     launch: Launch
@@ -324,21 +330,28 @@ class Plan:
     capacity: Capacity | None
     error: StartupError | None
     later_errors: tuple[StartupError, ...] = ()
+    after_planning: tuple[StartupError, ...] = ()
     trace: tuple[Step, ...] = ()
     exact: bool = True
-    """Whether vLLM's own answers cover this architecture and release; False marks the numbers as derived."""
+    """Whether vLLM's own answers cover this architecture and release, and nothing that only the machine knows takes
+    part; False marks the numbers as derived."""
     draft: Checkpoint | None = None
     """The checkpoint of the draft model that the launch names."""
 
     @property
     def ok(self) -> bool:
-        """Whether start-up gets through."""
-        return self.error is None
+        """Whether start-up gets through, to the first request."""
+        return self.stops_with is None
+
+    @property
+    def stops_with(self) -> StartupError | None:
+        """What stops start-up, while the cache is planned or after; None where it gets through."""
+        return next(iter(self.errors), None)
 
     @property
     def errors(self) -> tuple[StartupError, ...]:
         """The error at which start-up stops and those that wait behind it."""
-        return (() if self.error is None else (self.error,)) + self.later_errors
+        return (() if self.error is None else (self.error,)) + self.later_errors + self.after_planning
 
     def failures(self, kind: type[FailureKind]) -> Iterator[tuple[StartupError, FailureKind]]:
         """The errors of one kind of failure, each with its facts, first failure first."""

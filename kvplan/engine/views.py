@@ -42,11 +42,11 @@ def kernel_block_size(group: CacheGroup, built: Mapping[str, BuiltLayer], releas
         layer = built[name]
         found[layer.backend, kernel_block_sizes(layer.backend, release, layer.query, of_layer=by_spec)] = None
     kernels = list(found)
-    if _all_take(kernels, size):
+    if all_take(kernels, size):
         return size
     fixed = {each for _, sizes in kernels for each in sizes if isinstance(each, int)}
     for candidate in sorted(fixed, reverse=True):
-        if size % candidate == 0 and _all_take(kernels, candidate):
+        if size % candidate == 0 and all_take(kernels, candidate):
             return candidate
     listed = "; ".join(f"{name}: [{', '.join(map(str, sizes))}]" for name, sizes in kernels)
     raise stop(
@@ -58,7 +58,8 @@ def kernel_block_size(group: CacheGroup, built: Mapping[str, BuiltLayer], releas
     )
 
 
-def _all_take(kernels: list[Kernels], size: int) -> bool:
+def all_take(kernels: list[Kernels], size: int) -> bool:
+    """Whether the kernels of all of these backends address blocks of `size` tokens."""
     return all(
         any(size == each if isinstance(each, int) else size % each.base == 0 for each in sizes) for _, sizes in kernels
     )

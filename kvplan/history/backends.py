@@ -453,3 +453,12 @@ LAYOUT_ASKED_WITH_SPECS = Behaviour(
     since="0.25.1",
     where="v1/worker/gpu_model_runner.py",
 )
+FLASHINFER_PLANS_BY_STORAGE = Behaviour(
+    "FLASHINFER_PLANS_BY_STORAGE",
+    "the metadata builder of FLASHINFER_MLA_SPARSE_SM90 hands FlashInfer the storage dtype of the cache; later, e4m3 "
+    "where it is uint8",
+    since="0.30.0",
+    until="0.31.0",
+    reference="vllm#55221",
+    where="v1/attention/backends/mla/flashinfer_mla_sparse_sm90.py",
+)

@@ -38,3 +38,22 @@ CONNECTOR_ASKED_ABOUT_GRAPHS = Behaviour(
     reference="vllm#31057",
     where="config/vllm.py",
 )
+MULTI_ASKED_FOR_CHILDREN = Behaviour(
+    "MULTI_ASKED_FOR_CHILDREN",
+    "a MultiConnector works with the hybrid KV cache manager if every connector that it holds does; before, always",
+    since="0.23.0",
+    where="distributed/kv_transfer/kv_connector/factory.py",
+)
+TRANSFERS_KERNEL_BLOCKS = Behaviour(
+    "TRANSFERS_KERNEL_BLOCKS",
+    "the NIXL connector, and later Mooncake's, transfer blocks of a size that all attention kernels address",
+    since="0.18.1",
+    where="distributed/kv_transfer/kv_connector/v1",
+)
+SMALLEST_BLOCK_OF_SHARED_PREFIXES = Behaviour(
+    "SMALLEST_BLOCK_OF_SHARED_PREFIXES",
+    "the block size that the engine core writes down is the smallest of the groups whose prefixes are shared; before, "
+    "of all groups",
+    since="0.30.0",
+    where="v1/engine/core.py",
+)

@@ -212,6 +212,7 @@ SUBJECTS: Mapping[str, tuple[str, ...]] = {
         "nnodes",
         "node_rank",
         "worker_cls",
+        "worker_extension_cls",
         "all2all_backend",
     ),
     "model": (

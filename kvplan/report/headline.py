@@ -13,11 +13,11 @@ def outcome(report: Report) -> str:
     """What comes of the launch: `GLM-5.2-FP8 starts on vLLM 0.33.0, with 1 warning`."""
     plan = report.plan
     name, where = plan.checkpoint.name, f"on vLLM {plan.release}"
-    if plan.error is None:
+    if plan.stops_with is None:
         return f"{name} starts {where}{f', with {tally(report)}' if report.findings else ''}"
-    if is_out_of_reach(plan.error):
+    if is_out_of_reach(plan.stops_with):
         return f"kvplan cannot say what {name} does {where}"
-    return f"{name} does not start {where} ({plan.error.stage})"
+    return f"{name} does not start {where} ({plan.stops_with.stage})"
 
 
 def stop(error: StartupError, message: str) -> str:

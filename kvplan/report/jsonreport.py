@@ -81,6 +81,8 @@ def to_dict(report: Report) -> JsonObject:
             "stage": None if plan.error is None else str(plan.error.stage),
             "error": None if plan.error is None else _error(plan.error),
             "later_errors": [_error(error) for error in plan.later_errors],
+            "after_planning": [_error(error) for error in plan.after_planning],
+            "starts": plan.ok,
         },
         "findings": [_finding(finding) for finding in report.findings],
         "suppressed": [_suppressed(one) for one in report.suppressed],

@@ -72,9 +72,10 @@ def _head(report: Report) -> list[str]:
     """What comes of a launch, what vLLM says where it stops, and what it runs on."""
     plan = report.plan
     parts = [f"**{escaped(headline.outcome(report))}**"]
-    if plan.error is not None:
-        message = plan.error.message if report.detail is Detail.PLAN else shortened(plan.error.message, _QUOTED)
-        parts.append(f"> {escaped(headline.stop(plan.error, message))}")
+    error = plan.stops_with
+    if error is not None:
+        message = error.message if report.detail is Detail.PLAN else shortened(error.message, _QUOTED)
+        parts.append(f"> {escaped(headline.stop(error, message))}")
     parts.append(escaped(headline.circumstances(plan)))
     return parts
 

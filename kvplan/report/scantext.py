@@ -59,7 +59,7 @@ def _block(page: Page, launch: ScannedLaunch, shared: Collection[Finding]) -> No
     page.line((launch.place, "bold"), launch.title)
     head(page, launch.report, indent=GAP)
     for gone in launch.report.suppressed:
-        if launch.report.plan.error is not None and gone.finding.severity is Severity.ERROR:
+        if launch.report.plan.stops_with is not None and gone.finding.severity is Severity.ERROR:
             # Else nothing would say why a start that fails is no error.
             page.line("let be:", f"{gone.finding.rule}, {gone.reason} ({gone.where})", indent=2 * GAP, hanging=GAP)
     for finding in launch.report.findings:

@@ -126,7 +126,7 @@ class SweepReport:
 
 def outcome(plan: Plan) -> str:
     """`starts`, or where and with what start-up ends."""
-    error = plan.error
+    error = plan.stops_with
     if error is None:
         return "starts"
     return f"stops at {error.stage}: {error.code or error.type}"

@@ -70,7 +70,7 @@ def models(report: SweepReport) -> str:
 def sum_of(report: SweepReport) -> str:
     """`8 combinations, 2 of which vLLM does not start`."""
     told = counted(len(report.rows), "combination")
-    failing = sum(found.plan.error is not None for _, found in report.usable)
+    failing = sum(found.plan.stops_with is not None for _, found in report.usable)
     unusable = len(report.rows) - len(report.usable)
     if failing:
         told += f", {failing:,} of which vLLM does not start"
@@ -126,7 +126,7 @@ def cells(row: Combination) -> dict[str, str]:
     told = {name: value or NOTHING for name, value in row.options.items()}
     if row.report is None:
         return {**told, **dict.fromkeys(RESULTS, ""), "verdict": UNUSABLE}
-    values, error = row.values, row.report.plan.error
+    values, error = row.values, row.report.plan.stops_with
     pages = values["page_bytes"]
     return {
         **told,
@@ -274,7 +274,7 @@ def meters(report: SweepReport) -> tuple[str, tuple[Meter, ...]] | None:
 
 
 def _meter(row: Combination, report: Report, name: str, most: float) -> Meter:
-    figure, error = row.values[name], report.plan.error
+    figure, error = row.values[name], report.plan.stops_with
     share, told = None, "unknown" if error is None else ""
     if isinstance(figure, int | float):
         share, told = figure / most, f"{_told(name, figure)}{' B' if name in _BYTES else ''}"

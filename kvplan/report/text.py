@@ -47,9 +47,10 @@ def head(page: Page, report: Report, indent: int = 0) -> None:
     """The verdict in one line, what vLLM says where it stops, and the launch in one line."""
     plan = report.plan
     page.line((f"{report.verdict}:", str(report.verdict)), (outcome(report), "bold"), indent=indent, hanging=indent)
-    if plan.error is not None:
-        message = plan.error.message if report.detail is Detail.PLAN else shortened(plan.error.message, _QUOTED)
-        page.line(stop(plan.error, message), indent=indent + GAP)
+    error = plan.stops_with
+    if error is not None:
+        message = error.message if report.detail is Detail.PLAN else shortened(error.message, _QUOTED)
+        page.line(stop(error, message), indent=indent + GAP)
     page.line(circumstances(plan), indent=indent + GAP)
     if report.detail is Detail.WHY:
         _reservations(page, plan)

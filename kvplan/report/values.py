@@ -77,7 +77,7 @@ def make(
     """
     ordered = tuple(sorted(findings, key=lambda finding: (finding.severity.rank, finding.rule, finding.layers)))
     verdict = Verdict(ordered[0].severity.value) if ordered else Verdict.OK
-    if plan.error is not None and not failure_dismissed:
+    if plan.stops_with is not None and not failure_dismissed:
         verdict = Verdict.ERROR
     return Report(plan=plan, findings=ordered, verdict=verdict, detail=detail, layer=layer, value=value)
 
@@ -86,7 +86,7 @@ def without(report: Report, kept: Sequence[Finding], suppressed: Sequence[Suppre
     """The report with only `kept` of its findings, the others being suppressed."""
     if not suppressed:
         return report
-    dismissed = report.plan.error is not None and report.verdict is not Verdict.ERROR
+    dismissed = report.plan.stops_with is not None and report.verdict is not Verdict.ERROR
     changed = make(report.plan, kept, failure_dismissed=dismissed or dismisses_failure(suppressed))
     return replace(
         report,

@@ -72,7 +72,7 @@ def _overview(launches: Sequence[Outcome]) -> str:
 
 
 def _circumstances(report: Report) -> Iterator[str]:
-    error = report.plan.error
+    error = report.plan.stops_with
     if error is not None:
         yield f"<blockquote>{text(headline.stop(error, error.message))}</blockquote>"
     yield f"<p>{text(headline.circumstances(report.plan))}</p>"

@@ -51,6 +51,8 @@ from kvplan.rules.hardware import (
     kv302_chosen_backend_impossible,
     kv303_block_size_costs_backend,
     kv304_layout_outside_cuda,
+    kv305_backend_stops_later,
+    kv306_packed_rows_without_rope,
     kv310_quantisation_needs_newer_gpu,
     kv311_kernel_refuses_layer,
     kv312_expert_backend_impossible,
@@ -68,6 +70,7 @@ from kvplan.rules.limits import (
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
     kv912_launch_not_followed,
+    kv914_known_to_machine_only,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -86,6 +89,9 @@ from kvplan.rules.options import (
     kv120_quantisation_refused,
     kv121_remote_code_needed,
     kv122_connector_refused,
+    kv125_model_config_refused,
+    kv126_connector_stops_later,
+    kv127_transformers_stands_in,
 )
 from kvplan.rules.pairs import (
     kv701_pair_release_differs,
@@ -93,6 +99,7 @@ from kvplan.rules.pairs import (
     kv703_pair_block_size_differs,
     kv704_pair_hybrid_manager_differs,
     kv705_pair_backend_differs,
+    kv706_pair_heads_replicated,
 )
 from kvplan.rules.parallel import (
     kv401_heads_not_divisible,
@@ -130,6 +137,9 @@ RULES: tuple[Rule, ...] = (
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
     kv122_connector_refused.RULE,
+    kv125_model_config_refused.RULE,
+    kv126_connector_stops_later.RULE,
+    kv127_transformers_stands_in.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -153,6 +163,8 @@ RULES: tuple[Rule, ...] = (
     kv302_chosen_backend_impossible.RULE,
     kv303_block_size_costs_backend.RULE,
     kv304_layout_outside_cuda.RULE,
+    kv305_backend_stops_later.RULE,
+    kv306_packed_rows_without_rope.RULE,
     kv310_quantisation_needs_newer_gpu.RULE,
     kv311_kernel_refuses_layer.RULE,
     kv312_expert_backend_impossible.RULE,
@@ -192,6 +204,7 @@ RULES: tuple[Rule, ...] = (
     kv703_pair_block_size_differs.RULE,
     kv704_pair_hybrid_manager_differs.RULE,
     kv705_pair_backend_differs.RULE,
+    kv706_pair_heads_replicated.RULE,
     kv901_not_covered.RULE,
     kv902_release_beyond_known.RULE,
     kv903_gpu_assumed.RULE,
@@ -204,4 +217,5 @@ RULES: tuple[Rule, ...] = (
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
     kv912_launch_not_followed.RULE,
+    kv914_known_to_machine_only.RULE,
 )

@@ -77,7 +77,7 @@ def _findings(plan: Plan, rule: Rule) -> Iterator[Finding]:
     claimed = tuple({kind for other in RULES if other.applies(plan.release) for kind in other.claims})
     for error in plan.errors:
         if not isinstance(error.facts, claimed):
-            yield from rule.check(replace(plan, error=error, later_errors=()))
+            yield from rule.check(replace(plan, error=error, later_errors=(), after_planning=()))
 
 
 def _completed(plan: Plan, rule: Rule, finding: Finding) -> Finding:

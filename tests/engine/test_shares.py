@@ -87,7 +87,13 @@ def test_qwen3_vl_in_a_pipeline_names_its_language_model_only_since_0_30(release
 
 
 def test_a_wrapper_needs_the_name_of_what_it_wraps(tmp_path: Path) -> None:
-    text = {"model_type": "qwen2", "hidden_size": 512, "num_attention_heads": 8, "num_hidden_layers": 2}
+    text = {
+        "model_type": "qwen2",
+        "hidden_size": 512,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": 2,
+    }
     config = {"architectures": ["InternVLForConditionalGeneration"], "model_type": "internvl", "text_config": text}
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     before, after = planned(str(tmp_path), release="0.19.1"), planned(str(tmp_path), release="0.20.2")

@@ -96,7 +96,14 @@ def test_worked_values(good: Plan) -> None:
         "count": None,
     }
     assert len(told["groups"][0]["layers"]) == 99
-    assert told["startup"] == {"outcome": "ok", "stage": None, "error": None, "later_errors": []}
+    assert told["startup"] == {
+        "outcome": "ok",
+        "stage": None,
+        "error": None,
+        "later_errors": [],
+        "after_planning": [],
+        "starts": True,
+    }
     assert told["verdict"] == "ok"
 
 

@@ -18,16 +18,22 @@ from kvplan.releases import resolve
 from kvplan.rules import Severity, get, rules, run
 
 CLAIMED = sorted({kind for rule in rules() for kind in rule.claims}, key=attrgetter("code"))
-SAMPLES: dict[str, Any] = {"str": "name", "int": 3, "float": 3.5, "bool": False, "object": "value"}
+SAMPLES: dict[str, Any] = {
+    "str": "name",
+    "int": 3,
+    "float": 3.5,
+    "bool": False,
+    "object": "value",
+    "tuple[str, ...]": ("one", "two"),
+    "tuple[int, ...]": (1, 2),
+}
 
 
 def sample(kind: type[Failure]) -> Failure:
     """A failure of that kind with something in every field that needs a value."""
     hints = {name: hint for base in kind.__mro__ for name, hint in get_annotations(base).items()}
     needed = {name: hints[name].removesuffix(" | None") for name in kind.required}
-    facts: dict[str, Any] = {
-        name: ("one", "two") if hint.startswith("tuple") else SAMPLES[hint] for name, hint in needed.items()
-    }
+    facts: dict[str, Any] = {name: SAMPLES[hint] for name, hint in needed.items()}
     return kind(**facts)
 
 

@@ -6,12 +6,14 @@ Sources: `ModelConfig._verify_quantization` (config/model.py), `VllmConfig._get_
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks import sections
 from kvplan.engine.checks.methods import converted, deprecated, known, lookup
 from kvplan.engine.failures import (
+    ConfigValueRefused,
     QuantisationCapability,
     QuantisationDeprecated,
     QuantisationDtype,
@@ -28,6 +30,19 @@ OPTION = "--quantization"
 
 _NEEDS_SECTION = {"torchao": "TorchAOConfig", "compressed-tensors": "CompressedTensorsConfig", "quark": "QuarkConfig"}
 """Methods whose config classes are made of the checkpoint's section only: without one they fail to be made."""
+
+
+def check_named(checkpoint: Checkpoint) -> None:
+    """Raises StartupStops where the checkpoint's section has something else for the name of its method."""
+    section = checkpoint.config.get("quantization_config")
+    method = section.get("quant_method", "") if isinstance(section, Mapping) else ""
+    if not isinstance(method, str):
+        raise stop(
+            Stage.OPTIONS,
+            ConfigValueRefused(field="quant_method", value=method),
+            f"'{type(method).__name__}' object has no attribute 'lower'",
+            exception="AttributeError",
+        )
 
 
 def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:

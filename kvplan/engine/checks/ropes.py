@@ -1,11 +1,12 @@
-"""Whether vLLM can read rope parameters in several sets (`patch_rope_parameters`, transformers_utils/config.py)."""
+"""Whether vLLM can read the rope parameters, in several sets or with two names for the type (`patch_rope_parameters`,
+transformers_utils/config.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.failures import ConfigNotRead
+from kvplan.engine.failures import ConfigNotRead, ConfigValueRefused
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.releases import Release, Span
@@ -35,10 +36,14 @@ _LAYER_TYPES = frozenset(
 _READ_BY_VLLM: Mapping[str, Span] = {"deepseek_v4": Span(since="0.20.2")}
 """Model types whose sets have other names, with the releases that bring a config class for them."""
 
+_SAME = frozenset({("su", "longrope"), ("mrope", "default")})
+"""Old and new names of the same type."""
+
 
 def check(checkpoint: Checkpoint, release: Release) -> None:
-    """Raises StartupStops where the config's rope parameters look like one set that lacks its type."""
+    """Raises StartupStops where the config's rope parameters look like one set that lacks its type, or has two."""
     parameters = checkpoint.text_config.get("rope_parameters")
+    _check_names(parameters)
     if not isinstance(parameters, Mapping) or not parameters or {"rope_type", "type"} & parameters.keys():
         return
     sets = all(isinstance(value, Mapping) for value in parameters.values())
@@ -50,3 +55,20 @@ def check(checkpoint: Checkpoint, release: Release) -> None:
         ConfigNotRead(field="rope_parameters", since=None if own is None else own.since),
         "rope_parameters should have a 'rope_type' key",
     )
+
+
+def _check_names(parameters: object) -> None:
+    """A rope has one type, under the new name of the field or the old one."""
+    if not isinstance(parameters, Mapping):
+        return
+    for one in (parameters, *parameters.values()):
+        if not isinstance(one, Mapping) or not {"rope_type", "type"} <= one.keys():
+            continue
+        new, old = one["rope_type"], one["type"]
+        if new != old and (old, new) not in _SAME:
+            raise config_refuses(
+                Stage.OPTIONS,
+                ConfigValueRefused(field="rope_type", value=new),
+                f"Found conflicts between 'rope_type={new}' (modern field) and 'type={old}' (legacy field). You should "
+                "only specify one of them.",
+            )

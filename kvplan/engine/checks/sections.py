@@ -8,7 +8,6 @@ in `modelopt`; those of compressed-tensors, AutoRound and TorchAO are not follow
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -16,42 +15,46 @@ from kvplan.engine.failures import CheckpointQuantisationRefused, QuantisationOr
 from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import checks
-from kvplan.releases import Release
+from kvplan.releases import ALWAYS, Release, Span
 
-_GPTQ = (("bits",), ("group_size",), ("desc_act",))
+_Keys = tuple[tuple[str, ...], ...]
 
-
-@dataclass(frozen=True, slots=True)
-class _Fields:
-    """What a method's section must have: one name of each group."""
-
-    method: str
-    groups: tuple[tuple[str, ...], ...]
-    title: str
-    """What people call the method."""
-
-
-_REQUIRED = (
-    _Fields("gptq", _GPTQ, "GPTQ"),
-    _Fields("gptq_marlin", (*_GPTQ, ("sym",)), "GPTQ"),
-    _Fields("auto_gptq", (*_GPTQ, ("sym",)), "GPTQ"),
-    _Fields("awq", (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",)), "AWQ"),
-    _Fields("auto_awq", (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",)), "AWQ"),
-    _Fields("awq_marlin", (("bits",), ("group_size",), ("zero_point",)), "AWQ"),
-    _Fields("moe_wna16", (("bits",), ("group_size",)), "moe_wna16"),
-    _Fields("fp8", (("activation_scheme",),), "FP8"),
-    _Fields("deepseek_v4_fp8", (("activation_scheme",),), "FP8"),
-    _Fields("fbgemm_fp8", (("modules_to_not_convert",), ("activation_scale_ub",)), "FBGEMM"),
+_GPTQ: _Keys = (("bits",), ("group_size",), ("desc_act",), ("sym",))
+_AWQ: _Keys = (("w_bit", "bits"), ("q_group_size", "group_size"), ("zero_point",))
+_FP8: _Keys = (("activation_scheme",),)
+_FP_QUANT: _Keys = (
+    *(("hadamard_group_size",), ("forward_dtype",), ("forward_method",)),
+    *(("pseudoquantization",), ("modules_to_not_convert",)),
 )
+
+_REQUIRED: tuple[tuple[str, Span, _Keys], ...] = (
+    ("awq", ALWAYS, _AWQ),
+    ("auto_awq", ALWAYS, _AWQ),
+    ("awq_marlin", Span(until="0.23.0"), (("bits",), ("group_size",), ("zero_point",))),
+    ("awq_marlin", Span(since="0.24.0"), _AWQ),
+    ("gptq", Span(until="0.21.0"), _GPTQ[:3]),
+    ("gptq", Span(since="0.22.1"), _GPTQ),
+    ("gptq_marlin", ALWAYS, _GPTQ),
+    ("auto_gptq", ALWAYS, _GPTQ),
+    ("moe_wna16", ALWAYS, _GPTQ[:2]),
+    ("fp8", ALWAYS, _FP8),
+    ("deepseek_v4_fp8", ALWAYS, _FP8),
+    ("fbgemm_fp8", ALWAYS, (("modules_to_not_convert",), ("activation_scale_ub",))),
+    ("fp_quant", ALWAYS, _FP_QUANT),
+)
+"""Keys that a method's class cannot do without, in the order in which it asks for them; of names in one tuple any."""
+
+_TITLES = {"fp8": "FP8", "deepseek_v4_fp8": "FP8", "fbgemm_fp8": "FBGEMM", "moe_wna16": "moe_wna16", "quark": "Quark"}
+"""What people call methods whose name does not begin with it."""
 
 
 def check(section: Mapping[str, Any], method: str, release: Release) -> None:
     """Raises StartupStops at the first thing in `section` that the class of `method` refuses."""
-    row = next((row for row in _REQUIRED if row.method == method), None)
-    title = method if row is None else row.title
-    for names in () if row is None else row.groups:
-        if not any(name in section for name in names):
-            raise _refusal(f"Cannot find any of {list(names)} in the model's quantization config.", title)
+    title = _TITLES.get(method) or next((name for name in ("GPTQ", "AWQ") if name.lower() in method), method)
+    for name, span, keys in _REQUIRED:
+        missing = next((names for names in keys if not any(one in section for one in names)), None)
+        if name == method and release.within(span) and missing is not None:
+            raise _refusal(f"Cannot find any of {list(missing)} in the model's quantization config.", title)
     if method in ("gptq", "gptq_marlin", "auto_gptq", "moe_wna16"):
         _order(section, release)
     objection = {
@@ -63,15 +66,17 @@ def check(section: Mapping[str, Any], method: str, release: Release) -> None:
         "auto_awq": _auto_awq,
         "fp8": _fp8,
         "deepseek_v4_fp8": _fp8,
-        "quark": _quark,
     }.get(method)
     message = None if objection is None else objection(section)
     if message is not None:
         raise _refusal(message, title)
+    if method == "quark":
+        _check_quark(section)
 
 
-def _refusal(message: str, title: str) -> StartupStops:
-    return config_refuses(Stage.OPTIONS, CheckpointQuantisationRefused(method=title, served_since=None), message)
+def _refusal(message: str, title: str, raised: str = "ValueError") -> StartupStops:
+    facts = CheckpointQuantisationRefused(method=title, served_since=None)
+    return config_refuses(Stage.OPTIONS, facts, message, raised=raised)
 
 
 def _order(section: Mapping[str, Any], release: Release) -> None:
@@ -143,26 +148,31 @@ def _fp8(section: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _quark(section: Mapping[str, Any]) -> str | None:
-    """Layers whose outputs are the cache must have rules, all the same."""
+def _check_quark(section: Mapping[str, Any]) -> None:
+    """Quark says in `export` which layers write the cache; the section of these has to say how."""
     export = section.get("export")
     if not isinstance(export, Mapping):
-        return "The export key should be included in the configurations of Quark quantized model"
-    wanted = [str(name) for name in export.get("kv_cache_group") or ()]
-    if not wanted:
-        return None
-    rules = section.get("layer_quant_config")
-    rules = rules if isinstance(rules, Mapping) else {}
-    mine = [rule for name, rule in rules.items() if any(fnmatchcase(str(name), pattern) for pattern in wanted)]
-    if not mine and not set(wanted) <= set(rules):
-        return (
-            "The Quark quantized model has the kv_cache_group parameter setting, but no kv_cache quantization "
-            "settings were found in the quantization configuration."
+        raise _refusal("The export key should be included in the configurations of Quark quantized model", "Quark")
+    patterns, layers = export.get("kv_cache_group"), section.get("layer_quant_config")
+    if patterns is None:
+        raise _refusal("object of type 'NoneType' has no len()", "Quark", raised="TypeError")
+    if not patterns:
+        return
+    if not isinstance(layers, Mapping):
+        raise _refusal("'NoneType' object has no attribute 'keys'", "Quark", raised="AttributeError")
+    named = [one for name, one in layers.items() if any(fnmatchcase(name, pattern) for pattern in patterns)]
+    if not named:
+        raise _refusal(
+            "The Quark quantized model has the kv_cache_group parameter setting, but no kv_cache quantization settings "
+            "were found in the quantization configuration.",
+            "Quark",
         )
-    outputs = [rule.get("output_tensors") if isinstance(rule, Mapping) else None for rule in mine]
-    if any(output != outputs[0] for output in outputs):
-        return (
+    written = [one.get("output_tensors") for one in named if isinstance(one, Mapping)]
+    if any(one != written[0] for one in written):
+        raise _refusal(
             "The quantization method used for kv_cache should be the same, but the quantization method for the "
-            "kv_cache layer in the config is different."
+            "kv_cache layer in the config is different.",
+            "Quark",
         )
-    return "The kv_cache quantization configuration is empty." if outputs and outputs[0] is None else None
+    if written and written[0] is None:
+        raise _refusal("The kv_cache quantization configuration is empty.", "Quark")

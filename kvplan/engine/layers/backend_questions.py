@@ -22,6 +22,8 @@ from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
 
+_ATTENTION_TYPES = {Kind.CROSS: "encoder_decoder", Kind.ENCODER: "encoder_only"}
+"""What vLLM calls the attention of layers that are no decoder's."""
 _ASKED_OF = attrgetter("kind", "head_size", "head_size_v", "latent", "has_sinks", "total_heads", "total_kv_heads")
 """What a layer's question to the backends depends on, of the layer itself."""
 
@@ -93,7 +95,7 @@ class BackendQuestions:
             has_sink=layer.has_sinks and not mla,
             has_sliding_window=window is not None and layer.kind not in BACKEND_FIRST,
             use_mm_prefix=self._geometry.uses_mm_prefix and layer.kind is Kind.ATTENTION,
-            attn_type="encoder_decoder" if layer.kind is Kind.CROSS else "decoder",
+            attn_type=_ATTENTION_TYPES.get(layer.kind, "decoder"),
             use_per_head_quant_scales=bool(
                 not mla
                 and layer.kind not in BACKEND_FIRST

@@ -15,7 +15,7 @@ from kvplan.engine.backends.blocks import is_mla
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.cache_dtypes.dtypes import is_quantised, quant_mode, storage_dtype
 from kvplan.engine.cache_dtypes.kv_scheme import check_scheme, compressed_tensors_scheme
-from kvplan.engine.checks import attention
+from kvplan.engine.checks import attention, config_values
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import (
@@ -64,6 +64,8 @@ def build(
         mine = [layer for layer in geometry.layers if split.rank_of(layer.index) == rank]
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
         try:
+            if geometry.encoder is not None and rank == 0:
+                builder.ask_for(geometry.encoder)
             for layer in mine:
                 built += builder.add(layer, built)
         except StartupStops as stopped:
@@ -205,6 +207,8 @@ class _RankBuilder:
                 "integer modulo by zero",
                 exception="ZeroDivisionError",
             )
+        if layer.kind in HEADED:
+            config_values.check_heads(layer, self.split)
         launch_wide = self.run_cache_dtype
         asked, skipped = self._layer_dtype(layer, window)
         query = self.questions.of(
@@ -237,6 +241,15 @@ class _RankBuilder:
                 run_cache_dtype=self.run_cache_dtype,
             )
         ]
+
+    def ask_for(self, layer: LayerGeometry) -> None:
+        """Construct a layer that keeps nothing: it chooses a backend and its implementation all the same, by the
+        launch-wide cache dtype."""
+        dtype = self.run_cache_dtype if layer.reads_cache_config else "auto"
+        query = self.questions.of(layer, dtype, dtype, None)
+        backend = self.questions.answer(layer, query)
+        config_values.check_heads(layer, self.split)
+        attention.check(layer, backend, self._layer_dtype(layer, None)[0], query, self.config.hardware, self.release)
 
     def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
         """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, families, needed, pooling, registered, resolve, windows
+from kvplan.engine.models import arch_config, encoders, families, needed, pooling, registered, resolve, windows
 from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.families.general import GENERAL
@@ -134,6 +134,7 @@ def build(
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
         is_diffusion=config.get("canvas_length") is not None,
         uses_rswa=config.get("rswa_window") is not None or any(layer.kind is Kind.RSWA for layer in layers),
+        encoder=None if layers else encoders.first(innermost),
         backend_by_head_sizes=inner.backend_by_head_sizes,
         spreads_hidden_states=family.spreads_hidden_states,
         cache_format=inner.cache_format,
@@ -236,7 +237,7 @@ def _hands_on_unnamed(made: Construction) -> bool:
 
 def _layers(made: Construction, family: Family) -> tuple[LayerGeometry, ...]:
     kind = made.entry.kind
-    if kind == "encoder" or (made.entry.encoder_only and not made.entry.wraps_transformers):
+    if encoders.is_encoder(made):
         return ()
     if kind in REASONS:
         raise Unplaceable(made.architecture, REASONS[kind])

@@ -46,6 +46,8 @@ class Kind(StrEnum):
     """`CrossAttention`: keys and values of the encoder's output, once a request."""
     SINK = "sink"
     """`StaticSinkAttention`: full attention with learned tokens in front."""
+    ENCODER = "encoder"
+    """`EncoderOnlyAttention`: attends in both directions and keeps nothing."""
     RSWA = "rswa"
     """Full attention over the prompt and a window over what is generated, every token of which stays cached."""
 
@@ -192,7 +194,7 @@ def _power_of_two(least: int) -> int:
 HEADED = frozenset({Kind.ATTENTION, Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.RSWA})
 """Kinds that vLLM builds on `Attention`, with keys and values a head."""
 
-BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK})
+BACKEND_FIRST = frozenset({Kind.CHUNKED, Kind.CROSS, Kind.SINK, Kind.ENCODER})
 """Kinds whose class picks the backend by the launch-wide cache dtype, before the layer's own is known."""
 
 
@@ -339,6 +341,9 @@ class ModelGeometry:
     """A discrete diffusion model: the config has a `canvas_length`."""
     uses_rswa: bool = False
     """Generated tokens see a window of what was generated beside the whole prompt (`rswa_window`)."""
+    encoder: LayerGeometry | None = None
+    """The first of the layers of a model that keeps no cache: they choose a backend all the same, and all the same one.
+    None where there are none, or where what they ask is not known."""
     backend_by_head_sizes: bool = False
     """The model's config hook picks a backend where its layers differ in head size."""
     spreads_hidden_states: bool = False

@@ -24,6 +24,9 @@ ROLES = ("kv_producer", "kv_both", "kv_consumer")
 _SIMPLE_OFFLOAD = "VLLM_USE_SIMPLE_KV_OFFLOAD"
 _MULTI = "MultiConnector"
 
+NIXL = ("NixlConnector", "NixlPullConnector", "NixlPushConnector")
+"""Connectors that hand the cache to another instance through NIXL."""
+
 _TOKENS_FIRST = "LBNHC"
 _HEADS_FIRST = "LBHNC"
 _BLOCKS_OUTERMOST = "BLHNC"
@@ -125,6 +128,20 @@ def excludes_hybrid_manager(launch: Launch) -> bool:
         return transfer_before_offloading(launch) is not None
     asked = transfer(launch)
     return asked is not None and not _works_with_hybrid(asked, release)
+
+
+def transfers_by_nixl(launch: Launch) -> bool:
+    """Whether the launch hands its cache over through one of the NIXL connectors."""
+    return any(uses(launch, name) for name in NIXL)
+
+
+def may_be_made_with_hybrid(asked: Transfer, release: Release) -> bool:
+    """Whether the connector's class can be made while the hybrid manager is on; older releases do not ask what a
+    MultiConnector holds."""
+    known_class = _lookup(asked, release)
+    if known_class is not None and known_class.name == _MULTI and not release.has(history.MULTI_ASKED_FOR_CHILDREN):
+        return known_class.works_with_hybrid(release)
+    return _works_with_hybrid(asked, release)
 
 
 def preferred_layout(launch: Launch, stage: Stage, *, use_mla: bool) -> str | None:

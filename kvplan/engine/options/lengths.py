@@ -93,7 +93,7 @@ def _derived_length(
     text: Mapping[str, Any], release: Release, disabled_window: int | None
 ) -> tuple[float | None, str | None]:
     """The context length the config allows, and the field that says so; (None, None) where none does."""
-    lengths = [(text[key], key) for key in _LENGTH_KEYS if isinstance(text.get(key), (int, float)) and text[key]]
+    lengths = [(text[key], key) for key in _LENGTH_KEYS if isinstance(text.get(key), (int, float))]
     derived: float | None = None
     key: str | None = None
     for length, name in lengths:

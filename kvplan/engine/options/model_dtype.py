@@ -46,9 +46,15 @@ def cause(launch: Launch, checkpoint: Checkpoint) -> str:
 
 def declared(checkpoint: Checkpoint) -> str:
     """The dtype the checkpoint declares; vLLM takes float32 where it declares none."""
+    found = written(checkpoint)
+    return "float32" if found is None else found[1].removeprefix("torch.")
+
+
+def written(checkpoint: Checkpoint) -> tuple[str, str] | None:
+    """The field that declares a dtype, and the name there; None where there is none."""
     for source in (checkpoint.config, checkpoint.text_config):
         for key in ("dtype", "torch_dtype"):
             value = source.get(key)
             if isinstance(value, str) and value:
-                return value.removeprefix("torch.")
-    return "float32"
+                return key, value
+    return None

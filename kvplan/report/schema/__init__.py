@@ -29,6 +29,11 @@ Stage = Literal[
     "capacity",
     "kernel_block_size",
     "kv_cache_view",
+    "connectors",
+    "builders",
+    "forward",
+    "graphs",
+    "scheduler",
 ]
 Role = Literal["attention", "indexer", "state", "compressor", "window", "cross_attention", "draft"]
 Count = Field(ge=0)
@@ -361,13 +366,17 @@ class Error(Part):
 
 
 class Startup(Part):
-    """How start-up ends."""
+    """How start-up ends. `outcome`, `stage` and `error` tell of the way to a planned cache; `starts` of all of it."""
 
     outcome: Literal["ok", "error"]
     stage: Stage | None
     error: Error | None
     later_errors: list[Error]
     """Errors that would follow if the first were mended."""
+    after_planning: list[Error]
+    """Where the cache is planned: the errors that come after, the first of which stops start-up."""
+    starts: bool
+    """Whether vLLM starts: neither an error while it plans nor one after."""
 
 
 class Location(Part):

@@ -16,7 +16,7 @@ CODE = "KV604"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding, only where start-up gets past the admission check."""
     capacity = plan.capacity
-    if capacity is None or capacity.max_concurrency is None or not plan.ok:
+    if capacity is None or capacity.max_concurrency is None or plan.error is not None:
         return
     times = round(capacity.max_concurrency, 2)
     length = words.number(capacity.max_model_len)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.facade import Role, blocks_too_few
+from kvplan.engine.facade import Role
 from kvplan.engine.values import Plan
 from kvplan.launch.changing import Change
 from kvplan.rules import words
@@ -18,7 +18,7 @@ FLAG = "--max-num-seqs"
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding, where every request keeps a fixed number of states."""
     blocks = plan.capacity.num_blocks if plan.capacity is not None else None
-    if not plan.ok or blocks is None or plan.settings is None or blocks_too_few(plan):
+    if not plan.ok or blocks is None or plan.settings is None:
         return
     states = {layer.name: layer.states_per_request for layer in plan.layers if layer.role is Role.STATE}
     if not states or None in states.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.facade import blocks_too_few
+from kvplan.engine.failures import StatesTooFew
 from kvplan.engine.values import Plan
 from kvplan.launch.changing import Change
 from kvplan.rules import words
@@ -17,20 +17,21 @@ FLAG = "--max-num-seqs"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    if not blocks_too_few(plan) or plan.settings is None or plan.capacity is None:
-        return
-    blocks = plan.capacity.num_blocks or 0
-    yield Finding(
-        rule=CODE,
-        severity=Severity.ERROR,
-        message=(
-            f"{words.release_name(plan)} plans {words.number(blocks)} blocks and then stops: max_num_seqs "
-            f"({plan.settings.max_num_seqs}) exceeds available Mamba cache blocks ({blocks}), which CUDA graphs of "
-            "whole decode steps need"
-        ),
-        options=(FLAG,),
-        changes=(Change(values=(("max_num_seqs", max(blocks, 1)),)), Change(values=(("enforce_eager", True),))),
-    )
+    for _, facts in plan.failures(StatesTooFew):
+        yield Finding(
+            rule=CODE,
+            severity=Severity.ERROR,
+            message=(
+                f"{words.release_name(plan)} plans {words.number(facts.blocks)} blocks and then stops: max_num_seqs "
+                f"({facts.max_num_seqs}) exceeds available Mamba cache blocks ({facts.blocks}), which CUDA graphs of "
+                "whole decode steps need"
+            ),
+            options=(FLAG,),
+            changes=(
+                Change(values=(("max_num_seqs", max(facts.blocks, 1)),)),
+                Change(values=(("enforce_eager", True),)),
+            ),
+        )
 
 
 RULE = Rule(
@@ -56,5 +57,6 @@ RULE = Rule(
         command="vllm serve nvidia/Nemotron-H-56B-Base-8K -tp 8 --max-num-seqs 5",
         available="2GiB",
     ),
+    claims=(StatesTooFew,),
     check=check,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.facade import needs_one_group, returns_softmax_sums
+from kvplan.engine.failures import SeveralGroups, SoftmaxSumsMissing
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.rule import Advice, Example, Rule
@@ -16,34 +16,26 @@ FLAG = "--decode-context-parallel-size"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """One finding for the groups, one for each backend without softmax sums."""
-    settings = plan.settings
-    if settings is None or not plan.ok:
-        return
-    decode, prefill = settings.decode_context_parallel, settings.prefill_context_parallel
-    if decode * prefill > 1 and len(plan.groups) > 1 and needs_one_group(plan.release):
+    for _, several in plan.failures(SeveralGroups):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} plans {len(plan.groups)} KV cache groups and then stops: several groups "
+                f"{words.release_name(plan)} plans {several.groups} KV cache groups and then stops: several groups "
                 "do not support context parallelism there"
             ),
             options=(FLAG,),
             fix=f"drop {FLAG}, or use vLLM 0.26.0 or later",
         )
-    if decode == 1:
-        return
-    for choice in plan.backends:
-        if choice.backend is None or returns_softmax_sums(choice.backend, plan.release):
-            continue
+    for _, sums in plan.failures(SoftmaxSumsMissing):
         yield Finding(
             rule=CODE,
             severity=Severity.ERROR,
             message=(
-                f"{words.release_name(plan)} plans {words.layers(choice.layers)} with {choice.backend} and then stops: "
+                f"{words.release_name(plan)} plans {words.layers(sums.layers)} with {sums.backend} and then stops: "
                 "decode context parallelism needs the softmax sums, which that backend does not return"
             ),
-            layers=choice.layers,
+            layers=sums.layers,
             options=(FLAG,),
             fix=f"choose another --attention-backend, or drop {FLAG}",
         )
@@ -65,5 +57,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.25.1", command="vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 -dcp 8"),
     good=Example(version="0.29.0", command="vllm serve deepseek-ai/DeepSeek-V3.2 -tp 8 -dcp 8 --kv-cache-dtype fp8"),
+    claims=(SeveralGroups, SoftmaxSumsMissing),
     check=check,
 )

@@ -1,0 +1,35 @@
+"""Models whose layers attend in both directions and keep nothing (`EncoderOnlyAttention`)."""
+
+from __future__ import annotations
+
+from kvplan.engine.models import pooling
+from kvplan.engine.models.construction import Construction
+from kvplan.engine.models.geometry import Kind, LayerGeometry
+
+_WITHOUT_CACHE_CONFIG = frozenset({"colultravbert", "modernbert"})
+"""Modules that hand their attention no cache config: the cache dtype and the skip list do not reach it."""
+_ASKS_OTHERWISE = frozenset({"embedding_gemma2", "colmodernvbert", "siglip"})
+"""Modules whose attention asks with windows of its own, or hangs beside a tower."""
+
+
+def is_encoder(made: Construction) -> bool:
+    """Whether the class is an encoder, whatever its config says."""
+    return made.entry.kind == "encoder" or (made.entry.encoder_only and not made.entry.wraps_transformers)
+
+
+def first(made: Construction) -> LayerGeometry | None:
+    """The first layer of a model that keeps nothing; None for other models, and where its question is not known."""
+    found, module = made.numbers, made.entry.module
+    if not (is_encoder(made) or pooling.keeps_nothing(made)) or module in _ASKS_OTHERWISE:
+        return None
+    if not found.num_layers or not found.total_kv_heads or not found.head_size:
+        return None
+    return LayerGeometry(
+        name=made.name(0),
+        index=0,
+        kind=Kind.ENCODER,
+        total_heads=found.total_heads,
+        total_kv_heads=found.total_kv_heads,
+        head_size=found.head_size,
+        reads_cache_config=module not in _WITHOUT_CACHE_CONFIG,
+    )

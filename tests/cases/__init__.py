@@ -1,0 +1,1 @@
+"""Reports of real launches, as far as they are about configuration."""
