@@ -17,9 +17,8 @@ from kvplan.engine import views
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
-from kvplan.engine.cache_dtypes import modelopt
-from kvplan.engine.cache_dtypes import resolution as cache_dtype
-from kvplan.engine.checks import bounds, quantisation, remote_code, ropes, shares, weights
+from kvplan.engine.cache_dtypes import modelopt, resolution
+from kvplan.engine.checks import bounds, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
 from kvplan.engine.failures import (
@@ -40,6 +39,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
+from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism import split as parallel
 from kvplan.engine.pool import capacity as sizing
@@ -64,6 +64,7 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.history import backends as backend_history
+from kvplan.launch.lookedat import not_looked_at
 from kvplan.launch.values import Launch
 
 
@@ -113,6 +114,7 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     with _noted(progress):
         ropes.check(checkpoint, launch.release)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
+    early = settle_early(checkpoint, launch, geometry)
     speculation = settle(
         checkpoint,
         launch,
@@ -120,22 +122,23 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         draft=draft,
         tensor_parallel=launch.get("tensor_parallel_size") or 1,
         pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+        max_model_len=early.max_model_len,
     )
     modelopt.check(checkpoint, launch.release)
-    config = validate(checkpoint, launch, geometry, speculation)
+    config = validate(checkpoint, launch, geometry, early, speculation, noted=lambda: _noted(progress))
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
+    resolved = config.resolved
+    if geometry.use_mla:
+        resolution.check_latent(resolved.cache_dtype, config.release)
     progress.cache_dtype = resolved.cache_dtype
     if resolved.draft_keeps_auto:
         progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
+    if not config.divides:
+        return
     split = parallel.split(geometry, config)
     progress.steps += split.steps
-    with _noted(progress):
-        quantisation.check_support(
-            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
-        )
     bounds.check_block_division(launch)
     with _noted(progress):
         shares.check(checkpoint, launch, geometry, config)
@@ -217,14 +220,15 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
     except Refused as refused:
         raise _model_refused(refused, checkpoint, launch) from None
     except Unplaceable as unplaceable:
-        check_options(checkpoint, launch)
+        if unplaceable.numbers is not None:
+            check_options(checkpoint, launch, unplaceable.numbers)
         raise stop(Stage.LAYERS, NotEmulated(why=unplaceable.why), str(unplaceable), exception="NotEmulated") from None
 
 
 def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch) -> StartupStops:
     exception, message = refused.exception, refused.message
-    if refused.stage != Stage.OPTIONS:
-        check_options(checkpoint, launch)
+    if refused.stage != Stage.OPTIONS and refused.numbers is not None:
+        check_options(checkpoint, launch, refused.numbers)
         shares.check_before_layers(checkpoint, launch, refused.towers)
         if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
             exception, message = refused.in_stages
@@ -348,9 +352,9 @@ def _size_and_view(
 def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Plan:
     config, built = progress.config, progress.built
     drafted = None if config is None or config.speculation is None else config.speculation.architecture
-    exact = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
+    covered = progress.geometry is not None and is_covered(progress.geometry, launch.release, drafted)
     block_steps = _block_steps(progress)
-    layers, groups = _layer_plans(progress, exact), _groups(progress)
+    layers, groups = _layer_plans(progress, covered), _groups(progress)
     trace = tuple(progress.steps) + _block_trace(block_steps)
     trace += tracing.layer_steps(layers, progress.specs, trace)
     trace += tracing.capacity_steps(progress.capacity, groups, launch.release)
@@ -370,7 +374,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> Pl
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
-        exact=exact,
+        exact=covered and not not_looked_at(launch),
     )
 
 
@@ -485,18 +489,18 @@ def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
     return final
 
 
-def _layer_plans(progress: _Progress, exact: bool) -> tuple[LayerPlan, ...]:
+def _layer_plans(progress: _Progress, covered: bool) -> tuple[LayerPlan, ...]:
     if progress.built is None or not progress.specs:
         return ()
     final = _final_specs(progress)
     return tuple(
-        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], exact)
+        _layer_plan(layer, progress.specs[layer.geometry.name], final[layer.geometry.name], covered)
         for layer in progress.built.layers
         if layer.geometry.name in progress.specs
     )
 
 
-def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bool) -> LayerPlan:
+def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, covered: bool) -> LayerPlan:
     geometry = layer.geometry
     return LayerPlan(
         name=geometry.name,
@@ -522,7 +526,7 @@ def _layer_plan(layer: BuiltLayer, asked: LayerSpec, final: LayerSpec, exact: bo
         state_shapes=() if layer.state is None else layer.state.shapes,
         state_dtypes=() if layer.state is None else layer.state.dtypes,
         states_per_request=None if layer.state is None else layer.state.per_request,
-        covered=exact,
+        covered=covered,
     )
 
 

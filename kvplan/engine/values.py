@@ -326,7 +326,8 @@ class Plan:
     later_errors: tuple[StartupError, ...] = ()
     trace: tuple[Step, ...] = ()
     exact: bool = True
-    """Whether vLLM's own answers cover this architecture and release; False marks the numbers as derived."""
+    """Whether vLLM's own answers cover this architecture and release, and every option was looked at; False marks the
+    numbers as derived."""
 
     @property
     def ok(self) -> bool:

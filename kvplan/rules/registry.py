@@ -65,6 +65,7 @@ from kvplan.rules.limits import (
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
     kv912_launch_not_followed,
+    kv913_option_not_looked_at,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -83,6 +84,7 @@ from kvplan.rules.options import (
     kv120_quantisation_refused,
     kv121_remote_code_needed,
     kv122_connector_refused,
+    kv123_lora_not_supported,
 )
 from kvplan.rules.pairs import (
     kv701_pair_release_differs,
@@ -125,6 +127,7 @@ RULES: tuple[Rule, ...] = (
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
     kv122_connector_refused.RULE,
+    kv123_lora_not_supported.RULE,
     kv201_packed_cache_viewed_plain.RULE,
     kv202_skip_list_ignored.RULE,
     kv203_skip_list_without_quantisation.RULE,
@@ -194,4 +197,5 @@ RULES: tuple[Rule, ...] = (
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
     kv912_launch_not_followed.RULE,
+    kv913_option_not_looked_at.RULE,
 )

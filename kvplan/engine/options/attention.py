@@ -88,6 +88,11 @@ def _hook_refuses(name: str, message: str, raised: str = "ValueError") -> Startu
     return config_refuses(Stage.OPTIONS, InvalidValue(option="--attention-backend", value=name), message, raised=raised)
 
 
+def check_backend(launch: Launch) -> None:
+    """Raises StartupStops for a backend that does not exist, or that is named twice."""
+    _backend(launch)
+
+
 def _backend(launch: Launch) -> Any:
     """The backend asked for, by its own flag or in --attention-config; None without. Raises StartupStops."""
     flag, nested = launch.get("attention_backend"), _nested(launch, "backend")

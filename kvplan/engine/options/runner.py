@@ -94,7 +94,7 @@ def async_scheduling(
                 f"Async scheduling is not supported with {hindrance}.",
             )
         return bool(asked)
-    return supported and geometry.runner_type == "generate" and hindrance is None
+    return supported and geometry.runner_type != "pooling" and hindrance is None
 
 
 def concurrent_batches(asynchronous: bool, runner: str, pipeline: int) -> int:

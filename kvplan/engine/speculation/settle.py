@@ -18,10 +18,12 @@ from kvplan.engine.failures import (
     UnknownArchitecture,
 )
 from kvplan.engine.models import build as build_model
-from kvplan.engine.models import draft_names, drafts
+from kvplan.engine.models import draft_names, drafts, registered, resolve
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.parallelism.split import pipeline_unsupported, stage_sizes
+from kvplan.engine.options import lengths
+from kvplan.engine.parallelism.split import stage_sizes
+from kvplan.engine.parallelism.verify import pipeline_unsupported
 from kvplan.engine.speculation import auxiliary, hidden_states
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
@@ -65,11 +67,13 @@ def settle(
     draft: Checkpoint | None,
     tensor_parallel: int,
     pipeline_parallel: int,
+    max_model_len: int,
 ) -> Speculation | None:
     """What the launch's speculative decoding is; None without it.
 
     `draft` is the checkpoint of the model that the config names, or of the target without --hf-overrides where it
-    names none. Raises StartupStops where vLLM refuses, InputError where kvplan cannot know the draft.
+    names none; `max_model_len` is the target's, in tokens. Raises StartupStops where vLLM refuses, InputError where
+    kvplan cannot know the draft.
     """
     want, release = wanted(launch), launch.release
     if want is None:
@@ -95,13 +99,19 @@ def settle(
         rewritten = rewrite(draft or checkpoint, release)
     except Refused as refusal:
         raise refused(refusal.message, "method", method) from None
+    _check_class(rewritten.checkpoint, release)
+    _check_length(want.whole("max_model_len"), rewritten.checkpoint, launch)
     method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
     if method in ("medusa", "mlp_speculator"):
         return _without_model(want, method, tensor_parallel)
-    _check_target(method, checkpoint, release)
     rewritten = _named(method, rewritten, checkpoint)
     tokens = _tokens(want, method, rewritten, checkpoint, release)
     config = rewritten.checkpoint.config
+    ranks = _tensor_parallel(want, tensor_parallel)
+    _check_longer(want.whole("max_model_len"), max_model_len)
+    heads = rewritten.checkpoint.text_config.get("num_attention_heads")
+    if isinstance(heads, int):
+        _check_heads(heads, ranks)
     settled = Speculation(
         method=method,
         tokens=tokens,
@@ -109,7 +119,7 @@ def settle(
         checkpoint=rewritten.checkpoint,
         cache_dtype=_dtype(want),
         attention_backend=_backend(want),
-        draft_tensor_parallel=_tensor_parallel(want, tensor_parallel),
+        draft_tensor_parallel=ranks,
         parallel_drafting=want.flag("parallel_drafting") or method in ("dflash", "dspark"),
         padded=not want.flag("disable_padded_drafter_batch"),
         mixed_vocabularies=want.flag("use_heterogeneous_vocab"),
@@ -125,10 +135,10 @@ def settle(
         and not drafts.supports_pipeline(rewritten.checkpoint, release)
     ):
         raise pipeline_unsupported(draft=True)
+    _check_target(method, checkpoint, release)
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
-        _check_heads(geometry.total_heads, settled.draft_tensor_parallel)
         layers = _last_stage(geometry, pipeline_parallel)
         return replace(settled, geometry=geometry, layers=layers)
     try:
@@ -137,9 +147,6 @@ def settle(
         if refusal.stage != "layers":
             raise _unknown(refusal) from None
         return replace(settled, failure=_not_built(refusal))
-    heads = rewritten.checkpoint.text_config.get("num_attention_heads")
-    if isinstance(heads, int):
-        _check_heads(heads, settled.draft_tensor_parallel)
     return replace(settled, layers=layers, failure=_states_missing(method, target, config, release))
 
 
@@ -341,6 +348,31 @@ def _tensor_parallel(want: Wanted, target: int) -> int:
             ("1", str(target)),
         )
     return asked
+
+
+def _check_class(draft: Checkpoint, release: Release) -> None:
+    """The draft's config has to name a class that the release knows, before its method gives it another name."""
+    if not draft.architectures or any(registered.lookup(name, release) for name in draft.architectures):
+        return
+    try:
+        resolve.resolve(draft.architectures, release, runner="draft")
+    except Refused as refusal:
+        raise _unknown(refusal) from None
+
+
+def _check_length(asked: int | None, draft: Checkpoint, launch: Launch) -> None:
+    """The draft's config bounds the length that the speculative config asks for as the target's does."""
+    if asked is not None:
+        lengths.check_longest(asked, draft, launch)
+
+
+def _check_longer(asked: int | None, target: int) -> None:
+    if asked is not None and asked > target:
+        raise refused(
+            f"speculative_max_model_len={asked} cannot be larger than target_max_model_len={target}",
+            "max_model_len",
+            asked,
+        )
 
 
 def _check_heads(heads: int, tensor_parallel: int) -> None:

@@ -220,6 +220,7 @@ def wanted(launch: Launch) -> Wanted | None:
         if span is None or not release.within(*span):
             known = tuple(name for name, of in KEYS.items() if release.within(*of))
             raise refused(of_field(key, "Unexpected keyword argument"), key, config[key], known)
+    _check_whole(config, "num_speculative_tokens")
     method = config.get("method")
     if method is not None:
         span = METHODS.get(str(method))
@@ -228,11 +229,15 @@ def wanted(launch: Launch) -> Wanted | None:
             listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
             raise refused(of_field("method", f"Input should be {listed}"), "method", method, known)
     for key in _WHOLE:
-        value = config.get(key)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise refused(of_field(key, "Input should be a valid integer"), key, value)
-        if value < 1:
-            raise refused(of_field(key, "Input should be greater than 0"), key, value)
+        _check_whole(config, key)
     return Wanted(config)
+
+
+def _check_whole(config: Mapping[str, Any], key: str) -> None:
+    value = config.get(key)
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise refused(of_field(key, "Input should be a valid integer"), key, value)
+    if value < 1:
+        raise refused(of_field(key, "Input should be greater than 0"), key, value)

@@ -46,6 +46,12 @@ class StateOptions:
 
 NO_STATES = StateOptions()
 
+_NEEDS_CHUNKS = {
+    False: "Chunked prefill is required for mamba cache mode 'align'.",
+    True: "Chunked prefill is required for Mamba prefix caching.",
+}
+"""The text, by whether there are modes to choose from no longer."""
+
 
 def resolve(
     checkpoint: Checkpoint,
@@ -56,8 +62,12 @@ def resolve(
     max_model_len: int,
     user_block_size: int | None,
     speculative_tokens: int,
+    canvas_tokens: int = 0,
 ) -> StateOptions:
-    """The state options of `launch`. Raises StartupStops where vLLM refuses them."""
+    """The state options of `launch`. Raises StartupStops where vLLM refuses them.
+
+    `canvas_tokens` are those of a diffusion model's canvas, for which states keep as much as for drafts.
+    """
     release = launch.release
     asked_block = launch.get("mamba_block_size")
     if asked_block is not None and asked_block != max_model_len and not prefix_caching:
@@ -66,9 +76,9 @@ def resolve(
             StateBlockWithoutPrefixCaching(option="--mamba-block-size"),
             "--mamba-block-size can only be set with --enable-prefix-caching",
         )
+    kept = speculative_tokens or canvas_tokens
     if geometry.state is None:
-        _check_replay(launch, geometry, "none", speculative_tokens)
-        return StateOptions(speculative_tokens=speculative_tokens)
+        return StateOptions(speculative_tokens=kept)
     steps: list[Step] = []
     mode = _mode(launch, geometry, prefix_caching, speculative_tokens, steps)
     recurrent = _recurrent_dtype(checkpoint, launch, geometry, steps)
@@ -81,9 +91,9 @@ def resolve(
         user_block_size=asked_block,
         cache_dtype=given.value(launch, "mamba_cache_dtype") or "auto",
         recurrent_dtype=recurrent,
-        replay_window=_replay_window(launch, geometry, mode, speculative_tokens),
+        replay_window=_replay_window(launch),
         flashinfer=_backend(launch) == "flashinfer",
-        speculative_tokens=speculative_tokens,
+        speculative_tokens=kept,
         steps=tuple(steps),
     )
 
@@ -104,7 +114,7 @@ def _mode(
         raise config_refuses(
             Stage.OPTIONS,
             StateModeRefused(option="--no-enable-chunked-prefill"),
-            "Chunked prefill is required for mamba cache mode 'align'.",
+            _NEEDS_CHUNKS[release.has(history.STATE_MODE_FOLLOWS_PREFIX_CACHING)],
             raised="AssertionError",
         )
     if mode == "align" and speculative_tokens and release.has(history.ALIGN_EXCLUDES_DRAFTS):
@@ -180,19 +190,19 @@ def _backend(launch: Launch) -> str:
     return str(asked or "triton").lower()
 
 
-def _replay_window(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> int | None:
+def _replay_window(launch: Launch) -> int | None:
     """Columns of the ring that --use-replayssm keeps beside each state."""
-    if not launch.get("use_replayssm"):
-        return None
-    _check_replay(launch, geometry, mode, speculative_tokens)
-    return int(given.value(launch, "replayssm_buffer_len") or 0)
+    return int(given.value(launch, "replayssm_buffer_len") or 0) if launch.get("use_replayssm") else None
 
 
-def _check_replay(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> None:
-    """Raises StartupStops where --use-replayssm does not go with the model or with other options."""
+def check_replay(launch: Launch, geometry: ModelGeometry, options: StateOptions, speculative_tokens: int) -> None:
+    """Raises StartupStops where --use-replayssm does not go with the model or with other options.
+
+    vLLM asks last of all, once the rest of the engine config stands.
+    """
     if not launch.get("use_replayssm"):
         return
-    refused = _replay_refusal(launch, geometry, mode, speculative_tokens)
+    refused = _replay_refusal(launch, geometry, options.cache_mode, speculative_tokens)
     if refused is not None:
         raise refused
 

@@ -15,7 +15,7 @@ CODE = "KV901"
 
 def check(plan: Plan) -> Iterator[Finding]:
     """At most one finding."""
-    if not plan.exact and plan.layers:
+    if plan.layers and not all(layer.covered for layer in plan.layers):
         architecture = words.listed(plan.checkpoint.architectures, "or") or plan.checkpoint.model_type
         general = plan.geometry is not None and plan.geometry.by_general_rule
         if plan.geometry is not None and plan.settings is not None and is_covered(plan.geometry, plan.release):
