@@ -19,7 +19,7 @@ from kvplan.engine.options import connectors
 from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
-from kvplan.launch.conversion import switch
+from kvplan.launch.fieldvalues import switch
 from kvplan.launch.values import Hardware, Launch
 
 
