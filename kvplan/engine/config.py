@@ -15,15 +15,26 @@ from kvplan.engine.cache_dtypes.resolution import ResolvedCacheDtype
 from kvplan.engine.checks import bounds, executors, features, lora, quantisation, ranks
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.numbers import ModelNumbers
-from kvplan.engine.options import attention, batch, cache, diffusion, given, lengths, manager, model_dtype, runner
+from kvplan.engine.options import (
+    attention,
+    batch,
+    cache,
+    diffusion,
+    given,
+    lengths,
+    manager,
+    model_dtype,
+    runner,
+    v1_runner,
+)
 from kvplan.engine.options.early import Early
 from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism.context import Sizes
 from kvplan.engine.parallelism.verify import verify
 from kvplan.engine.speculation import running
+from kvplan.engine.speculation.settle import check as check_speculation
 from kvplan.engine.speculation.values import EAGLE_LIKE, Speculation
-from kvplan.engine.speculation.wanted import wanted
 from kvplan.engine.states import kernels
 from kvplan.engine.states import options as state_options
 from kvplan.engine.states.options import NO_STATES, StateOptions
@@ -285,6 +296,8 @@ def _check_last(
     attention.check_host_rows(launch, indexes=checkpoint.config.get("index_topk") is not None)
     running.check_batch(speculation, launch.release, *batch_sizes)
     features.check_fast_prefill(launch, reads_states=speculation is not None and speculation.method in EAGLE_LIKE)
+    if version == "V1":
+        v1_runner.check_v1(launch, geometry, speculation, asynchronous=asynchronous)
     running.check_adaptive(speculation, launch, given.number(launch, "pipeline_parallel_size"))
     ranks.check_microbatches(launch)
     features.check_routed_experts_validated(launch, asynchronous=asynchronous)
@@ -292,10 +305,10 @@ def _check_last(
     state_options.check_replay(launch, geometry, states, drafts)
 
 
-def check_options(checkpoint: Checkpoint, launch: Launch, model: ModelNumbers) -> None:
+def check_options(checkpoint: Checkpoint, launch: Launch, model: ModelNumbers, draft: Checkpoint | None) -> None:
     """Check what can be checked of the options where the model's layers are not known. Raises StartupStops."""
     early = settle_early(checkpoint, launch, model)
-    wanted(launch)
+    check_speculation(checkpoint, launch, draft, max_model_len=early.max_model_len)
     batch.check_threshold(launch, early.max_model_len)
     bounds.check(launch, bounds.SCHEDULER_BOUNDS)
     _check_configs(launch)

@@ -39,6 +39,7 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
+from kvplan.engine.options.early import Early
 from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism import split as parallel
@@ -48,6 +49,7 @@ from kvplan.engine.specs import strides
 from kvplan.engine.specs.base import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.specs.build import build_specs
 from kvplan.engine.speculation.settle import settle
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -63,6 +65,7 @@ from kvplan.engine.values import (
     StartupError,
     Step,
 )
+from kvplan.errors import InputError
 from kvplan.history import backends as backend_history
 from kvplan.launch.lookedat import not_looked_at
 from kvplan.launch.values import Launch
@@ -113,17 +116,9 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
         remote_code.check(checkpoint, launch)
     with _noted(progress):
         ropes.check(checkpoint, launch.release)
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch, draft)
     early = settle_early(checkpoint, launch, geometry)
-    speculation = settle(
-        checkpoint,
-        launch,
-        geometry,
-        draft=draft,
-        tensor_parallel=launch.get("tensor_parallel_size") or 1,
-        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
-        max_model_len=early.max_model_len,
-    )
+    speculation = _speculation(checkpoint, launch, geometry, early, draft)
     modelopt.check(checkpoint, launch.release)
     config = validate(checkpoint, launch, geometry, early, speculation, noted=lambda: _noted(progress))
     progress.config = config = block_size.config_time_backend(geometry, config)
@@ -176,6 +171,25 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
 
 
+def _speculation(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, early: Early, draft: Checkpoint | None
+) -> Speculation | None:
+    """Speculative decoding, unless vLLM refuses it; what it refuses comes before a draft that kvplan cannot place."""
+    try:
+        return settle(
+            checkpoint,
+            launch,
+            geometry,
+            draft=draft,
+            tensor_parallel=launch.get("tensor_parallel_size") or 1,
+            pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+            max_model_len=early.max_model_len,
+        )
+    except InputError:
+        check_options(checkpoint, launch, geometry, draft)
+        raise
+
+
 @contextmanager
 def _noted(progress: _Progress) -> Iterator[None]:
     """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
@@ -202,7 +216,7 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None) -> ModelGeometry:
     """The model, unless vLLM refuses it; what it refuses of the options comes before a model that cannot be built."""
     pooler = launch.get("pooler_config")
     try:
@@ -218,17 +232,17 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             datacenter_blackwell=launch.hardware.capability[0] == 10,
         )
     except Refused as refused:
-        raise _model_refused(refused, checkpoint, launch) from None
+        raise _model_refused(refused, checkpoint, launch, draft) from None
     except Unplaceable as unplaceable:
         if unplaceable.numbers is not None:
-            check_options(checkpoint, launch, unplaceable.numbers)
+            check_options(checkpoint, launch, unplaceable.numbers, draft)
         raise stop(Stage.LAYERS, NotEmulated(why=unplaceable.why), str(unplaceable), exception="NotEmulated") from None
 
 
-def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch) -> StartupStops:
+def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None) -> StartupStops:
     exception, message = refused.exception, refused.message
     if refused.stage != Stage.OPTIONS and refused.numbers is not None:
-        check_options(checkpoint, launch, refused.numbers)
+        check_options(checkpoint, launch, refused.numbers, draft)
         shares.check_before_layers(checkpoint, launch, refused.towers)
         if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
             exception, message = refused.in_stages

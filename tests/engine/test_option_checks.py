@@ -156,3 +156,29 @@ def test_a_draft_runner_schedules_like_a_generating_one() -> None:
     assert settings[0] is not None
     assert settings[1] is not None
     assert settings[0].async_scheduling is settings[1].async_scheduling is True
+
+
+@pytest.mark.parametrize(
+    ("version", "lacks"),
+    [
+        ("0.28.0", None),
+        ("0.30.0", None),
+        ("0.31.0", "pipeline parallelism with async scheduling"),
+        ("0.33.0", None),
+    ],
+)
+def test_the_v1_runner_says_what_it_lacks(version: str, lacks: str | None) -> None:
+    plan = planned(LLAMA, "-pp", "2", version=version, VLLM_USE_V2_MODEL_RUNNER="0")
+    if lacks is None:
+        assert plan.error is None
+    else:
+        assert plan.error is not None
+        assert plan.error.message == f"Model Runner V1 does not support: {lacks}"
+
+
+def test_stages_on_the_v1_runner_are_not_scheduled_ahead() -> None:
+    settings = planned(LLAMA, "-pp", "2", VLLM_USE_V2_MODEL_RUNNER="0").settings
+    assert settings is not None
+    assert not settings.async_scheduling
+    error = refused(LLAMA, "-pp", "2", "--async-scheduling", VLLM_USE_V2_MODEL_RUNNER="0")
+    assert error.message == "Async scheduling is not supported by the V1 model runner with pipeline parallelism."

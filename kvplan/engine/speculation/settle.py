@@ -6,7 +6,7 @@ Source: `SpeculativeConfig.__post_init__` and `_verify_args` (config/speculative
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.speculators import KIND
 from kvplan.checkpoint.values import Checkpoint
@@ -22,7 +22,7 @@ from kvplan.engine.models import draft_names, drafts, registered, resolve
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import lengths
-from kvplan.engine.parallelism.split import stage_sizes
+from kvplan.engine.parallelism.stages import stage_sizes
 from kvplan.engine.parallelism.verify import pipeline_unsupported
 from kvplan.engine.speculation import auxiliary, hidden_states
 from kvplan.engine.speculation import method as methods
@@ -88,30 +88,13 @@ def settle(
         return found if missing is None else replace(found, failure=missing)
     if method in methods.MODELLESS:
         return _without_model(want, str(method), tensor_parallel)
-    model = want.text("model")
-    if model is None and method not in ("mtp", "dspark"):
-        raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
-    if model is not None and draft is None:
-        raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
-    if draft is not None:
-        draft = _of_speculators(draft, release)
-    try:
-        rewritten = rewrite(draft or checkpoint, release)
-    except Refused as refusal:
-        raise refused(refusal.message, "method", method) from None
-    _check_class(rewritten.checkpoint, release)
-    _check_length(want.whole("max_model_len"), rewritten.checkpoint, launch)
-    method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
-    if method in ("medusa", "mlp_speculator"):
-        return _without_model(want, method, tensor_parallel)
-    rewritten = _named(method, rewritten, checkpoint)
-    tokens = _tokens(want, method, rewritten, checkpoint, release)
-    config = rewritten.checkpoint.config
-    ranks = _tensor_parallel(want, tensor_parallel)
-    _check_longer(want.whole("max_model_len"), max_model_len)
-    heads = rewritten.checkpoint.text_config.get("num_attention_heads")
-    if isinstance(heads, int):
-        _check_heads(heads, ranks)
+    drafted = _drafted(
+        want, method, checkpoint, launch, draft, tensor_parallel=tensor_parallel, max_model_len=max_model_len
+    )
+    if isinstance(drafted, str):
+        return _without_model(want, drafted, tensor_parallel)
+    method, rewritten, tokens, ranks = drafted.method, drafted.draft, drafted.tokens, drafted.tensor_parallel
+    model, config = want.text("model"), rewritten.checkpoint.config
     settled = Speculation(
         method=method,
         tokens=tokens,
@@ -147,7 +130,70 @@ def settle(
         if refusal.stage != "layers":
             raise _unknown(refusal) from None
         return replace(settled, failure=_not_built(refusal))
-    return replace(settled, layers=layers, failure=_states_missing(method, target, config, release))
+    failure = _unquantised(want, rewritten.checkpoint, release) or _states_missing(method, target, config, release)
+    return replace(settled, layers=layers, failure=failure)
+
+
+def check(checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None, *, max_model_len: int) -> None:
+    """What of it is refused whatever the target's layers are. Raises StartupStops."""
+    want = wanted(launch)
+    if want is None:
+        return
+    method = methods.asked_method(want, launch.release)
+    methods.check_model_given(want, method)
+    if method == hidden_states.METHOD or method in methods.MODELLESS or (want.text("model") and draft is None):
+        return
+    tensor = launch.get("tensor_parallel_size") or 1
+    _drafted(want, method, checkpoint, launch, draft, tensor_parallel=tensor, max_model_len=max_model_len)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """A draft before the target's layers are looked at."""
+
+    method: str
+    draft: Draft
+    """Under the architecture name that its method gives it."""
+    tokens: int
+    tensor_parallel: int
+
+
+def _drafted(
+    want: Wanted,
+    method: str | None,
+    checkpoint: Checkpoint,
+    launch: Launch,
+    draft: Checkpoint | None,
+    *,
+    tensor_parallel: int,
+    max_model_len: int,
+) -> _Drafted | str:
+    """The draft that `method` and the checkpoints make, or the method where it turns out to have no model."""
+    release, model = launch.release, want.text("model")
+    if model is None and method not in ("mtp", "dspark"):
+        raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
+    if model is not None and draft is None:
+        raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
+    if draft is not None:
+        draft = _of_speculators(draft, release)
+    try:
+        rewritten = rewrite(draft or checkpoint, release)
+    except Refused as refusal:
+        raise refused(refusal.message, "method", method) from None
+    longest = want.whole("max_model_len")
+    _check_class(rewritten.checkpoint, release)
+    _check_length(longest, rewritten.checkpoint, launch)
+    found = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
+    if found in ("medusa", "mlp_speculator"):
+        return found
+    rewritten = _named(found, rewritten, checkpoint)
+    tokens = _tokens(want, found, rewritten, checkpoint, release)
+    ranks = _tensor_parallel(want, tensor_parallel)
+    _check_longer(longest, max_model_len)
+    heads = rewritten.checkpoint.text_config.get("num_attention_heads")
+    if isinstance(heads, int):
+        _check_heads(heads, ranks)
+    return _Drafted(found, rewritten, tokens, ranks)
 
 
 def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:
@@ -171,6 +217,32 @@ def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:
         config.pop("dflash_config", None)
     nested = draft.text_config is not draft.config
     return replace(draft, architectures=names, config=config, text_config=draft.text_config if nested else config)
+
+
+def _unquantised(want: Wanted, draft: Checkpoint, release: Release) -> StartupError | None:
+    """The refusal of a draft that is to be quantised on loading and says nothing of quantisation in its own config.
+
+    Its class looks there for the settings and then among --hf-overrides, for which the speculative config has put a
+    function of its own.
+    """
+    if not release.has(history.DRAFT_QUANTISED_BY_ITS_CONFIG) or draft.quantization is not None:
+        return None
+    classes = (registered.lookup(name, release) for name in draft.architectures)
+    reads = any(found is not None and found.module in draft_names.READ_DRAFT_QUANTISATION for found in classes)
+    asked = want.text("quantization")
+    if asked is None or not reads:
+        return None
+    told = release.has(history.OVERRIDES_OF_DRAFT_HELD)
+    return StartupError(
+        Stage.LAYERS,
+        "ValueError" if told else "AttributeError",
+        "hf_overrides must be a dict for get_quant_config to get the quantization config from it."
+        if told
+        else "'function' object has no attribute 'get'",
+        SpeculativeConfigRefused(
+            key="quantization", value=asked, why=f"the config of {draft.reference} has no quantisation section"
+        ),
+    )
 
 
 def _states_missing(
