@@ -35,7 +35,7 @@ from kvplan.engine.parallelism.verify import verify
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.settle import check as check_speculation
 from kvplan.engine.speculation.values import EAGLE_LIKE, Speculation
-from kvplan.engine.states import kernels
+from kvplan.engine.states import kernels, replay
 from kvplan.engine.states import options as state_options
 from kvplan.engine.states.options import NO_STATES, StateOptions
 from kvplan.engine.values import Stage, Step
@@ -302,7 +302,14 @@ def _check_last(
     ranks.check_microbatches(launch)
     features.check_routed_experts_validated(launch, asynchronous=asynchronous)
     features.check_outputs(launch, geometry, runner=version, prefix_caching=prefix_caching, adaptive=adaptive)
-    state_options.check_replay(launch, geometry, states, drafts)
+    replay.check(
+        launch,
+        geometry,
+        mode=states.cache_mode,
+        backend=state_options.backend(launch),
+        drafts=drafts or states.canvas_tokens,
+        version=version,
+    )
 
 
 def check_options(checkpoint: Checkpoint, launch: Launch, model: ModelNumbers, draft: Checkpoint | None) -> None:

@@ -15,6 +15,8 @@ EXPERTS = "Qwen/Qwen3-30B-A3B"
 NEXT = "Qwen/Qwen3-Next-80B-A3B-Instruct"
 SEES = "google/gemma-3-27b-it"
 LATENT = "deepseek-ai/DeepSeek-V3"
+NEMOTRON = "nvidia/Nemotron-H-8B-Base-8K"
+NGRAM = ("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}')
 
 
 def planned(model: str, *flags: str, version: str = "0.33.0", **environment: str) -> Plan:
@@ -115,10 +117,31 @@ def test_nixl_is_asked_before_offloading_takes_its_place() -> None:
     assert "must be 1 or equal to the NIXL transfer parallel size=8" in error.message
 
 
-def test_the_canvas_of_a_diffusion_config_makes_states_longer() -> None:
-    plain, canvas = planned(NEXT), planned(NEXT, "--diffusion-config", '{"canvas_length": 32}')
-    states = [next(layer for layer in plan.layers if layer.state_shapes) for plan in (plain, canvas)]
-    assert states[0].state_shapes[0][0] + 32 == states[1].state_shapes[0][0]
+@pytest.mark.parametrize(("version", "more"), [("0.28.0", 0), ("0.33.0", 32)])
+def test_the_canvas_of_a_diffusion_config_needs_states(version: str, more: int) -> None:
+    canvas = ("--diffusion-config", '{"canvas_length": 32}')
+    plans = planned(NEXT, version=version), planned(NEXT, *canvas, version=version)
+    plain, drawn = (next(layer for layer in plan.layers if layer.state_shapes) for plan in plans)
+    assert plain.state_shapes == drawn.state_shapes
+    assert plain.states_per_request is not None
+    assert drawn.states_per_request == plain.states_per_request + more
+
+
+@pytest.mark.parametrize(
+    ("model", "flags", "version", "text"),
+    [
+        (LLAMA, (), "0.28.0", "only supported for Nemotron-H models (got architecture 'LlamaForCausalLM')"),
+        (LLAMA, (), "0.33.0", "not supported for architecture 'LlamaForCausalLM'"),
+        (NEMOTRON, (), "0.33.0", "Triton ReplaySSM requires Model Runner V1"),
+        (NEMOTRON, ("--mamba-backend", "flashinfer"), "0.33.0", "FlashInfer ReplaySSM does not support prefix caching"),
+        (NEMOTRON, ("--mamba-backend", "flashinfer", "--replayssm-buffer-len", "32"), "0.33.0", "buffer-len <= 16"),
+        (NEMOTRON, (*NGRAM, "--no-enable-prefix-caching"), "0.33.0", "requires --mamba-backend flashinfer"),
+        (NEMOTRON, NGRAM, "0.31.0", "RecoverSSM is only supported for Kimi-K3 KDA"),
+        (NEMOTRON, NGRAM, "0.28.0", "--use-replayssm does not support speculative decoding"),
+    ],
+)
+def test_replayed_states_and_what_excludes_them(model: str, flags: tuple[str, ...], version: str, text: str) -> None:
+    assert text in refused(model, "--use-replayssm", *flags, version=version).message
 
 
 def test_an_encoder_alone_shares_no_prefixes() -> None:

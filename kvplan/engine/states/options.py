@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.failures import ReplayStatesRefused, StateBlockWithoutPrefixCaching, StateModeRefused
+from kvplan.engine.failures import StateBlockWithoutPrefixCaching, StateModeRefused
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import connectors, given
-from kvplan.engine.stop import StartupStops, config_refuses
+from kvplan.engine.options import given
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.history import state as history
 from kvplan.launch.values import Launch
@@ -37,6 +37,8 @@ class StateOptions:
     flashinfer: bool = False
     """Whether `--mamba-backend` is FlashInfer's."""
     speculative_tokens: int = 0
+    canvas_tokens: int = 0
+    """Tokens of a diffusion model's canvas, for which a request has as many states as for drafts."""
     attention_block_size: int | None = None
     """The attention block size (tokens) of a hybrid model where the config check settles it."""
     page_padded: int | None = None
@@ -66,7 +68,7 @@ def resolve(
 ) -> StateOptions:
     """The state options of `launch`. Raises StartupStops where vLLM refuses them.
 
-    `canvas_tokens` are those of a diffusion model's canvas, for which states keep as much as for drafts.
+    `canvas_tokens` are those of a diffusion model's canvas.
     """
     release = launch.release
     asked_block = launch.get("mamba_block_size")
@@ -76,9 +78,8 @@ def resolve(
             StateBlockWithoutPrefixCaching(option="--mamba-block-size"),
             "--mamba-block-size can only be set with --enable-prefix-caching",
         )
-    kept = speculative_tokens or canvas_tokens
     if geometry.state is None:
-        return StateOptions(speculative_tokens=kept)
+        return StateOptions(speculative_tokens=speculative_tokens)
     steps: list[Step] = []
     mode = _mode(launch, geometry, prefix_caching, speculative_tokens, steps)
     recurrent = _recurrent_dtype(checkpoint, launch, geometry, steps)
@@ -92,8 +93,9 @@ def resolve(
         cache_dtype=given.value(launch, "mamba_cache_dtype") or "auto",
         recurrent_dtype=recurrent,
         replay_window=_replay_window(launch),
-        flashinfer=_backend(launch) == "flashinfer",
-        speculative_tokens=kept,
+        flashinfer=backend(launch) == "flashinfer",
+        speculative_tokens=speculative_tokens,
+        canvas_tokens=canvas_tokens,
         steps=tuple(steps),
     )
 
@@ -182,7 +184,7 @@ def _recurrent_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeom
     return dtype
 
 
-def _backend(launch: Launch) -> str:
+def backend(launch: Launch) -> str:
     nested = launch.get("mamba_config")
     asked = launch.get("mamba_backend")
     if asked is None and isinstance(nested, Mapping):
@@ -193,43 +195,3 @@ def _backend(launch: Launch) -> str:
 def _replay_window(launch: Launch) -> int | None:
     """Columns of the ring that --use-replayssm keeps beside each state."""
     return int(given.value(launch, "replayssm_buffer_len") or 0) if launch.get("use_replayssm") else None
-
-
-def check_replay(launch: Launch, geometry: ModelGeometry, options: StateOptions, speculative_tokens: int) -> None:
-    """Raises StartupStops where --use-replayssm does not go with the model or with other options.
-
-    vLLM asks last of all, once the rest of the engine config stands.
-    """
-    if not launch.get("use_replayssm"):
-        return
-    refused = _replay_refusal(launch, geometry, options.cache_mode, speculative_tokens)
-    if refused is not None:
-        raise refused
-
-
-def _keeps_v1(launch: Launch) -> bool:
-    """Whether the environment asks for the V1 runner, where V2 is the default for all models."""
-    return launch.environment.get("VLLM_USE_V2_MODEL_RUNNER", "").strip().lower() in ("0", "false")
-
-
-def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> StartupStops | None:
-    backend = _backend(launch)
-    flashinfer_may = launch.release.has(history.REPLAY_RING_LONGER_FOR_FLASHINFER)
-    message = None
-    if not geometry.replays_states:
-        message = f"--use-replayssm is not supported for architecture {geometry.architecture!r}"
-    elif mode == "all":
-        message = "--use-replayssm supports prefix caching only in align mode; pass --mamba-cache-mode align"
-    elif speculative_tokens and not launch.release.has(history.REPLAY_RING_COUNTS_DRAFTS):
-        message = "--use-replayssm does not support speculative decoding"
-    elif backend == "flashinfer" and flashinfer_may and mode == "align":
-        message = "FlashInfer ReplaySSM does not support prefix caching yet"
-    elif backend == "triton" and flashinfer_may and not _keeps_v1(launch):
-        message = "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1"
-    elif backend != "triton" and not (flashinfer_may and backend == "flashinfer"):
-        message = "--use-replayssm requires --mamba-backend triton" + (" or flashinfer" if flashinfer_may else "")
-    elif connectors.transfer(launch) is not None:
-        message = "--use-replayssm is incompatible with KV connectors (P/D disaggregation, KV cache offload)"
-    if message is None:
-        return None
-    return config_refuses(Stage.OPTIONS, ReplayStatesRefused(option="--use-replayssm"), message)
