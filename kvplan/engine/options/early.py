@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.checks import bounds, multimodal, quantisation, ranks
+from kvplan.engine.checks import bounds, formats, multimodal, quantisation, ranks
 from kvplan.engine.models.numbers import ModelNumbers
 from kvplan.engine.options import batch, cache, connectors, lengths
 from kvplan.engine.parallelism import context as context_parallel
@@ -31,6 +31,7 @@ class Early:
 
 def settle(checkpoint: Checkpoint, launch: Launch, model: ModelNumbers) -> Early:
     """Raises StartupStops where vLLM refuses, in vLLM's order."""
+    formats.check(checkpoint, launch)
     bounds.check(launch, bounds.MODEL_BOUNDS)
     length, cause = lengths.max_model_len(checkpoint, launch)
     if model.multimodal:
