@@ -1,9 +1,9 @@
 """What pydantic takes for the fields of config objects, such as those of `--attention-config`.
 
-`data/config_values.json` has, for each option whose JSON becomes a config class, the fields whose types can be told
-from the class (annotations of bool, int, float, str, list, dict and Literal, with their bounds), in runs of releases:
-`kinds`, `choices`, `names` (of an enumeration, in any case), `null`, `above`, `least`, `most`, `below`, `since`,
-`until`. Fields with a type of their own are not in it.
+`data/config_values.json` has, for each option whose JSON becomes a config class (--speculative-config among them), the
+fields whose types can be told from the class: annotations of bool, int, float, str, list, dict and Literal, with their
+bounds. The rows of a field are runs of releases: `kinds`, `choices`, `names` (of an enumeration, in any case), `null`,
+`above`, `least`, `most`, `below`, `since`, `until`. Fields with a type of their own are not in it.
 """
 
 from __future__ import annotations
