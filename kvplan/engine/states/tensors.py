@@ -78,8 +78,8 @@ def build_state(
     if state.kind is StateKind.MAMBA2 and stage is Stage.LAYERS:
         _check_mixer(state, tensor)
     drafts = options.speculative_tokens if state.counts_drafts else 0
-    if state.kind is StateKind.MAMBA2 and stage is Stage.LAYERS:
-        drafts = drafts or options.canvas_tokens  # the mixer counts them, the model class for its alignment does not
+    if state.kind is StateKind.MAMBA2 and state.counts_drafts:
+        drafts = drafts or options.canvas_tokens  # classes with other states ask the speculative config alone
     tensor = 1 if state.replicated else tensor
     shapes = _shapes(state, tensor, drafts, stage)
     dtypes = _dtypes(state, options, release, model_dtype, len(shapes), stage)
