@@ -178,6 +178,12 @@ V1_RUNNER_REFUSES_ASYNC_STAGES = Behaviour(
 V1_RUNNER_STAGES_ARE_SYNCHRONOUS = Behaviour(
     "V1_RUNNER_STAGES_ARE_SYNCHRONOUS",
     "async scheduling is off by default with pipeline parallelism on the V1 runner",
+    since="0.31.0",
+    where="config/vllm.py",
+)
+V1_RUNNER_NAMED_WITH_ASYNC = Behaviour(
+    "V1_RUNNER_NAMED_WITH_ASYNC",
+    "--async-scheduling is refused for what the V1 runner lacks by that runner's name, pipeline parallelism included",
     since="0.33.0",
     where="config/vllm.py",
 )

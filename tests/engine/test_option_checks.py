@@ -191,7 +191,9 @@ def test_a_draft_runner_schedules_like_a_generating_one() -> None:
     ],
 )
 def test_the_v1_runner_says_what_it_lacks(version: str, lacks: str | None) -> None:
-    plan = planned(LLAMA, "-pp", "2", version=version, VLLM_USE_V2_MODEL_RUNNER="0")
+    assert planned(LLAMA, "-pp", "2", version=version, VLLM_USE_V2_MODEL_RUNNER="0").error is None
+    asked = () if version == "0.33.0" else ("--async-scheduling",)
+    plan = planned(LLAMA, "-pp", "2", *asked, version=version, VLLM_USE_V2_MODEL_RUNNER="0")
     if lacks is None:
         assert plan.error is None
     else:

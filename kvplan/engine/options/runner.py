@@ -85,13 +85,14 @@ def async_scheduling(
         raise executors.refusal(str(executor), launch.release)
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
     staged = runner == "V1" and given.number(launch, "pipeline_parallel_size") > 1
-    if staged and hindrance is None and launch.release.has(capacity.V1_RUNNER_STAGES_ARE_SYNCHRONOUS):
+    named = launch.release.has(capacity.V1_RUNNER_NAMED_WITH_ASYNC)
+    by_default = asked is None and launch.release.has(capacity.V1_RUNNER_STAGES_ARE_SYNCHRONOUS)
+    if staged and hindrance is None and (named or by_default):
         hindrance = "pipeline parallelism"
     if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
         hindrance = "prefix caching for Mamba models"
     if asked is not None:
         if asked and hindrance is not None:
-            named = launch.release.has(capacity.V1_RUNNER_STAGES_ARE_SYNCHRONOUS)
             by = "by the V1 model runner " if named else ""
             raise config_refuses(
                 Stage.OPTIONS,
