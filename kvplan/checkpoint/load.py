@@ -132,12 +132,13 @@ def _from_path(
 
 
 def _chosen(folder: Path, config_format: str, reference: str) -> Path:
-    """The file of a model's directory that vLLM reads. Raises InputError where it is not there."""
+    """The file of a model's directory that vLLM reads; config.json where params.json is asked for and lacking, which
+    vLLM refuses (`engine/checks/formats.py`). Raises InputError where it is not there."""
     params, config = folder / PARAMS_FILE, folder / CONFIG_FILE
     if config_format == "auto":
         prefers = _exists(params) and (not _exists(config) or any(folder.glob(mistral.WEIGHTS)))
         config_format = "mistral" if prefers else "hf"
-    chosen = params if config_format == "mistral" else config
+    chosen = params if config_format == "mistral" and (_exists(params) or not _exists(config)) else config
     if not _exists(chosen):
         raise InputError(f"{reference}: the directory has no {chosen.name}: give the directory of a model")
     return chosen

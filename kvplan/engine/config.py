@@ -5,15 +5,37 @@ Sources: `engine/arg_utils.py`, `config/model.py`, `config/scheduler.py` and `co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.checks import bounds, quantisation, ranks
+from kvplan.engine.cache_dtypes import resolution
+from kvplan.engine.cache_dtypes.resolution import ResolvedCacheDtype
+from kvplan.engine.checks import bounds, executors, features, lora, quantisation, ranks
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import attention, batch, cache, connectors, given, lengths, manager, model_dtype, runner
+from kvplan.engine.models.numbers import ModelNumbers
+from kvplan.engine.options import (
+    attention,
+    batch,
+    cache,
+    diffusion,
+    given,
+    lengths,
+    manager,
+    model_dtype,
+    runner,
+    v1_runner,
+)
+from kvplan.engine.options.early import Early
+from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.parallelism import context as context_parallel
+from kvplan.engine.parallelism.context import Sizes
+from kvplan.engine.parallelism.verify import verify
 from kvplan.engine.speculation import running
+from kvplan.engine.speculation.settle import check as check_speculation
 from kvplan.engine.speculation.values import EAGLE_LIKE, Speculation
+from kvplan.engine.states import kernels, replay
 from kvplan.engine.states import options as state_options
 from kvplan.engine.states.options import NO_STATES, StateOptions
 from kvplan.engine.values import Stage, Step
@@ -70,7 +92,11 @@ class EngineConfig:
     prefill_context_parallel: int
     cache_layout_wish: str | None
     use_mla: bool
+    divides: bool
+    """Whether the model's numbers suit the ranks; its layers cannot be spread otherwise."""
     pipeline_partition: str | None
+    resolved: ResolvedCacheDtype
+    """The cache dtype of the launch as a whole."""
     speculation: Speculation | None = None
     state: StateOptions = NO_STATES
     steps: tuple[Step, ...] = ()
@@ -109,44 +135,40 @@ class EngineConfig:
         return self.max_num_batched_tokens
 
 
+Noting = Callable[[], AbstractContextManager[None]]
+"""What takes down a refusal that leaves enough to go on with."""
+
+
 def validate(
-    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, speculation: Speculation | None = None
+    checkpoint: Checkpoint,
+    launch: Launch,
+    geometry: ModelGeometry,
+    early: Early,
+    speculation: Speculation | None = None,
+    *,
+    noted: Noting = nullcontext,
 ) -> EngineConfig:
-    """The engine config of `launch`, checked in vLLM's order.
+    """The engine config of `launch`, checked in vLLM's order; `early` is what was settled before `speculation`.
 
     Raises StartupStops where vLLM refuses, InputError where kvplan must.
     """
     release = launch.release
-    cache_dtype = cache.requested_dtype(launch)
+    cache_dtype, max_model_len, context = early.cache_dtype, early.max_model_len, early.context
     skip_tokens, steps = cache.skip_list(checkpoint, launch, geometry, cache_dtype)
     dtype = model_dtype.resolve(checkpoint, launch, geometry)
     dtype_cause = model_dtype.cause(launch, checkpoint)
     steps.append(Step(Stage.OPTIONS, "model.dtype", dtype, dtype_cause, option="--dtype"))
-
-    bounds.check(launch, bounds.MODEL_BOUNDS)
-    max_model_len, cause = lengths.max_model_len(checkpoint, launch)
-    steps.append(_length_step(max_model_len, cause, "--max-model-len"))
-    method = quantisation.verify(checkpoint, launch)
-    bounds.check_length(launch, max_model_len)
-    batch.check_features(launch)
-    connectors.check(launch)
-
-    bounds.check(launch, bounds.ENGINE_BOUNDS)
-    ranks.check_launch(launch, is_moe=geometry.is_moe)
-    bounds.check_data_parallel(launch)
-    bounds.check_tensor_division(launch)
-    ranks.check_parallel(launch)
+    steps.append(_length_step(max_model_len, early.length_cause, "--max-model-len"))
     tensor, pipeline = given.positive(launch, "tensor_parallel_size"), given.positive(launch, "pipeline_parallel_size")
-    context = context_parallel.sizes(launch)
-    context_parallel.check_connector(launch, context, use_mla=geometry.use_mla)
-    bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
+    drafts = 0 if speculation is None else speculation.tokens
 
     batched, seqs = batch.sizes(launch, geometry, max_model_len)
     bounds.check(launch, bounds.SCHEDULER_BOUNDS)
-    running.check_adaptive(speculation, launch, pipeline)
-    running.check_batch(speculation, release, batched, seqs)
+    lora.check_sizes(launch, geometry, batched=batched, seqs=seqs, draft_tokens=drafts)
+    _check_configs(launch)
     steps.append(_batch_step(batched, batch.cause(launch)))
 
+    features.check_encoder_only(launch, geometry)
     prefix_caching = manager.prefix_caching(launch, geometry)
     states = state_options.resolve(
         checkpoint,
@@ -155,10 +177,24 @@ def validate(
         prefix_caching=prefix_caching,
         max_model_len=max_model_len,
         user_block_size=given.value(launch, "block_size"),
-        speculative_tokens=0 if speculation is None else speculation.tokens,
+        speculative_tokens=drafts,
+        canvas_tokens=diffusion.tokens(launch),
     )
     steps += states.steps
+    resolved = resolution.resolve(checkpoint, release, launch.hardware, requested=cache_dtype, model_dtype=dtype)
+    with noted():
+        features.check_engram(launch, geometry, checkpoint)
+    divides = False
+    with noted():
+        _verify(launch, geometry, context)
+        divides = True
+    with noted():
+        _check_whole(launch, geometry, context, is_hybrid=geometry.is_hybrid)
+    bounds.check_gpu_count(launch, tensor * pipeline * context.prefill)
+    with noted():
+        quantisation.check_support(checkpoint, early.quantization_method, dtype, launch.hardware, release)
 
+    executors.check(launch)
     version = runner.model_runner(launch, checkpoint, geometry, speculation, pipeline, states.cache_mode)
     asynchronous = runner.async_scheduling(launch, geometry, speculation, version, states.cache_mode)
     limit = lengths.draft_limit(speculation, version, release)
@@ -166,8 +202,17 @@ def validate(
         max_model_len = limit
         cause = "lowered to what the draft takes: on the V2 runner speculation cannot be skipped"
         steps.append(_length_step(max_model_len, cause, "--speculative-config"))
-    ranks.check_microbatches(launch)
-    attention.check_host_rows(launch, indexes=checkpoint.config.get("index_topk") is not None)
+    _check_last(
+        checkpoint,
+        launch,
+        geometry,
+        speculation,
+        states,
+        batch_sizes=(batched, seqs),
+        version=version,
+        asynchronous=asynchronous,
+        prefix_caching=prefix_caching,
+    )
     concurrent = runner.concurrent_batches(asynchronous, version, pipeline)
     steps.append(_concurrency_step(concurrent, asynchronous, version, pipeline))
 
@@ -207,34 +252,120 @@ def validate(
         use_non_causal=wishes.non_causal,
         mixes_directions=wishes.mixes_directions,
         quantization=given.value(launch, "quantization"),
-        quantization_method=method,
+        quantization_method=early.quantization_method,
         expert_parallel=bool(given.value(launch, "enable_expert_parallel")),
         shards_hidden_states=bool(given.value(launch, "enable_hc_sp")),
         batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
         decode_context_parallel=context.decode,
         prefill_context_parallel=context.prefill,
         use_mla=geometry.use_mla,
+        divides=divides,
         cache_layout_wish=launch.environment.get("VLLM_KV_CACHE_LAYOUT"),
         pipeline_partition=launch.environment.get("VLLM_PP_LAYER_PARTITION"),
         speculation=speculation,
         state=states,
+        resolved=resolved,
         steps=tuple(steps),
     )
 
 
-def check_options(checkpoint: Checkpoint, launch: Launch) -> None:
-    """Check what can be checked of the options before the model's layers are known. Raises StartupStops."""
-    cache.requested_dtype(launch)
-    bounds.check(launch, bounds.MODEL_BOUNDS)
-    length, _ = lengths.max_model_len(checkpoint, launch)
-    quantisation.verify(checkpoint, launch)
-    bounds.check_length(launch, length)
-    batch.check_features(launch)
-    connectors.check(launch)
-    bounds.check(launch, bounds.ENGINE_BOUNDS)
-    ranks.check_parallel(launch)
-    context_parallel.sizes(launch)
+def _check_last(
+    checkpoint: Checkpoint,
+    launch: Launch,
+    geometry: ModelGeometry,
+    speculation: Speculation | None,
+    states: StateOptions,
+    *,
+    batch_sizes: tuple[int, int],
+    version: str,
+    asynchronous: bool,
+    prefix_caching: bool,
+) -> None:
+    """What `VllmConfig` refuses once the runner and the schedule are known; `batch_sizes` are tokens and sequences."""
+    drafts = 0 if speculation is None else speculation.tokens
+    adaptive = speculation is not None and speculation.adaptive
+    features.check_sampling_mask(
+        launch,
+        runner=version,
+        speculates=speculation is not None,
+        adaptive=adaptive,
+        is_diffusion=geometry.is_diffusion,
+    )
+    features.check_metrics(launch, speculates=speculation is not None)
+    features.check_shared_tensors(launch, geometry)
+    attention.check_host_rows(launch, indexes=checkpoint.config.get("index_topk") is not None)
+    running.check_batch(speculation, launch.release, *batch_sizes)
+    features.check_fast_prefill(launch, reads_states=speculation is not None and speculation.method in EAGLE_LIKE)
+    if version == "V1":
+        v1_runner.check_v1(launch, geometry, speculation, asynchronous=asynchronous)
+    running.check_adaptive(speculation, launch, given.number(launch, "pipeline_parallel_size"))
+    ranks.check_microbatches(launch)
+    features.check_routed_experts_validated(launch, asynchronous=asynchronous)
+    features.check_outputs(launch, geometry, runner=version, prefix_caching=prefix_caching, adaptive=adaptive)
+    replay.check(
+        launch,
+        geometry,
+        mode=states.cache_mode,
+        backend=state_options.backend(launch),
+        drafts=drafts or states.canvas_tokens,
+        version=version,
+    )
+
+
+def check_options(checkpoint: Checkpoint, launch: Launch, model: ModelNumbers, draft: Checkpoint | None) -> None:
+    """Check what can be checked of the options where the model's layers are not known. Raises StartupStops."""
+    early = settle_early(checkpoint, launch, model)
+    check_speculation(checkpoint, launch, draft, max_model_len=early.max_model_len)
+    batch.check_threshold(launch, early.max_model_len)
     bounds.check(launch, bounds.SCHEDULER_BOUNDS)
+    _check_configs(launch)
+    features.check_encoder_only(launch, model)
+    features.check_engram(launch, model, checkpoint)
+    _verify(launch, model, early.context)
+    _check_whole(launch, model, early.context, is_hybrid=False)
+    executors.check(launch)
+    features.check_shared_tensors(launch, model)
+    attention.check_host_rows(launch, indexes=checkpoint.config.get("index_topk") is not None)
+    ranks.check_microbatches(launch)
+
+
+def _check_configs(launch: Launch) -> None:
+    """The smaller configs that are made after the scheduler's."""
+    attention.check_backend(launch)
+    kernels.check(launch)
+    bounds.check(launch, bounds.LOAD_BOUNDS)
+    bounds.check(launch, bounds.OBSERVABILITY_BOUNDS)
+    features.check_observability(launch)
+    features.check_graph_sizes(launch)
+    bounds.check(launch, bounds.OFFLOAD_BOUNDS)
+    features.check_offloaded_weights(launch)
+    features.check_prefill_kernels(launch)
+    features.check_additional(launch)
+    bounds.check(launch, bounds.WHOLE_BOUNDS)
+
+
+def _verify(launch: Launch, model: ModelNumbers, context: Sizes) -> None:
+    """What the model's numbers allow of the ranks."""
+    tensor, stages = given.number(launch, "tensor_parallel_size"), given.number(launch, "pipeline_parallel_size")
+    verify(
+        model,
+        launch.release,
+        tensor=tensor,
+        stages=stages,
+        decode=context.decode,
+        expert_parallel=given.flag(launch, "enable_expert_parallel"),
+        shards_hidden_states=given.flag(launch, "enable_hc_sp"),
+    )
+    ranks = tensor * stages * context.prefill * given.number(launch, "data_parallel_size")
+    features.check_shared_tensors(launch, model, ranks=ranks)
+
+
+def _check_whole(launch: Launch, model: ModelNumbers, context: Sizes, *, is_hybrid: bool) -> None:
+    """What `VllmConfig` holds against each other next: connector, adapters, rounding."""
+    features.check_routed_experts(launch)
+    context_parallel.check_connector(launch, context, use_mla=model.use_mla, is_hybrid=is_hybrid)
+    lora.check_model(launch, model)
+    kernels.check_rounding(launch)
 
 
 def _length_step(length: int, cause: str, option: str) -> Step:

@@ -163,6 +163,14 @@ class ModelRefused(Failure):
     code = "model_refused"
 
 
+class LoraUnsupported(Failure):
+    """A model whose class takes no adapters."""
+
+    code = "lora_unsupported"
+
+    architecture: str
+
+
 class NotEmulated(Failure):
     """kvplan, not vLLM, stops: it does not compute these caches."""
 

@@ -18,8 +18,7 @@ from kvplan.engine.after.planned import Planned
 from kvplan.engine.backends.layouts import kv_cache_layout
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
-from kvplan.engine.cache_dtypes import modelopt
-from kvplan.engine.cache_dtypes import resolution as cache_dtype
+from kvplan.engine.cache_dtypes import modelopt, resolution
 from kvplan.engine.checks import bounds, config_values, quantisation, remote_code, ropes, shares, weights
 from kvplan.engine.config import EngineConfig, check_options, validate
 from kvplan.engine.coverage import is_covered
@@ -41,6 +40,8 @@ from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.options import attention, connectors
+from kvplan.engine.options.early import Early
+from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.options.machine import known_to_machine_only
 from kvplan.engine.parallelism import context as context_parallel
 from kvplan.engine.parallelism import split as parallel
@@ -50,6 +51,7 @@ from kvplan.engine.specs import strides
 from kvplan.engine.specs.base import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.specs.build import build_specs
 from kvplan.engine.speculation.settle import settle
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import (
     BlockSizeStep,
@@ -65,7 +67,9 @@ from kvplan.engine.values import (
     StartupError,
     Step,
 )
+from kvplan.errors import InputError
 from kvplan.history import backends as backend_history
+from kvplan.launch.lookedat import not_looked_at
 from kvplan.launch.values import Launch
 
 
@@ -116,37 +120,26 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
     _check_as_written(checkpoint, launch, progress)
-    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch)
-    speculation = settle(
-        checkpoint,
-        launch,
-        geometry,
-        draft=draft,
-        tensor_parallel=launch.get("tensor_parallel_size") or 1,
-        pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
-    )
+    geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch, draft)
+    early = settle_early(checkpoint, launch, geometry)
+    speculation = _speculation(checkpoint, launch, geometry, early, draft)
     modelopt.check(checkpoint, launch.release)
-    config = validate(checkpoint, launch, geometry, speculation)
+    config = validate(checkpoint, launch, geometry, early, speculation, noted=lambda: _noted(progress))
     progress.config = config = block_size.config_time_backend(geometry, config)
     progress.steps += config.steps
-    resolved = cache_dtype.resolve(checkpoint, config, use_mla=geometry.use_mla)
+    resolved = config.resolved
+    if geometry.use_mla:
+        resolution.check_latent(resolved.cache_dtype, config.release)
     progress.cache_dtype = resolved.cache_dtype
     if resolved.draft_keeps_auto:
         progress.config = config = _draft_at_auto(config)
     progress.steps += resolved.steps
+    if not config.divides:
+        return
     split = parallel.split(geometry, config)
     progress.steps += split.steps
-    with _noted(progress):
-        quantisation.check_support(
-            checkpoint, config.quantization_method, config.model_dtype, config.hardware, config.release
-        )
     bounds.check_block_division(launch)
-    with _noted(progress):
-        shares.check(checkpoint, launch, geometry, config)
-    with _noted(progress):
-        weights.check(checkpoint, launch, geometry, config, feed_forward=False)
-    with _noted(progress):
-        config_values.check_rope(checkpoint, geometry, config.release)
+    _check_shapes(checkpoint, launch, geometry, config, progress)
     progress.config = config = state_blocks.at_config_time(geometry, config, split, resolved.cache_dtype)
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
@@ -195,6 +188,37 @@ def _check_as_written(checkpoint: Checkpoint, launch: Launch, progress: _Progres
         quantisation.check_named(checkpoint)
 
 
+def _check_shapes(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig, progress: _Progress
+) -> None:
+    """What vLLM refuses while it makes the model's modules before their attention."""
+    with _noted(progress):
+        shares.check(checkpoint, launch, geometry, config)
+    with _noted(progress):
+        weights.check(checkpoint, launch, geometry, config, feed_forward=False)
+    with _noted(progress):
+        config_values.check_rope(checkpoint, geometry, config.release)
+
+
+def _speculation(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, early: Early, draft: Checkpoint | None
+) -> Speculation | None:
+    """Speculative decoding, unless vLLM refuses it; what it refuses comes before a draft that kvplan cannot place."""
+    try:
+        return settle(
+            checkpoint,
+            launch,
+            geometry,
+            draft=draft,
+            tensor_parallel=launch.get("tensor_parallel_size") or 1,
+            pipeline_parallel=launch.get("pipeline_parallel_size") or 1,
+            max_model_len=early.max_model_len,
+        )
+    except InputError:
+        check_options(checkpoint, launch, geometry, draft)
+        raise
+
+
 @contextmanager
 def _noted(progress: _Progress) -> Iterator[None]:
     """A check whose refusal ends vLLM's start-up but leaves kvplan everything it needs to go on."""
@@ -221,7 +245,7 @@ def _as_asked(checkpoint: Checkpoint, launch: Launch) -> Checkpoint:
     return replace(checkpoint, text_config=text, config=checkpoint.config if nested else text)
 
 
-def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
+def _geometry(checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None) -> ModelGeometry:
     """The model, unless vLLM refuses it; what it refuses of the options comes before a model that cannot be built."""
     pooler = launch.get("pooler_config")
     try:
@@ -237,16 +261,17 @@ def _geometry(checkpoint: Checkpoint, launch: Launch) -> ModelGeometry:
             datacenter_blackwell=launch.hardware.capability[0] == 10,
         )
     except Refused as refused:
-        raise _model_refused(refused, checkpoint, launch) from None
+        raise _model_refused(refused, checkpoint, launch, draft) from None
     except Unplaceable as unplaceable:
-        check_options(checkpoint, launch)
+        if unplaceable.numbers is not None:
+            check_options(checkpoint, launch, unplaceable.numbers, draft)
         raise stop(Stage.LAYERS, NotEmulated(why=unplaceable.why), str(unplaceable), exception="NotEmulated") from None
 
 
-def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch) -> StartupStops:
+def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None) -> StartupStops:
     exception, message = refused.exception, refused.message
-    if refused.stage != Stage.OPTIONS:
-        check_options(checkpoint, launch)
+    if refused.stage != Stage.OPTIONS and refused.numbers is not None:
+        check_options(checkpoint, launch, refused.numbers, draft)
         shares.check_before_layers(checkpoint, launch, refused.towers)
         if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
             exception, message = refused.in_stages
@@ -392,7 +417,7 @@ def _assemble(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft
         error=progress.errors[0] if progress.errors else None,
         later_errors=tuple(progress.errors[1:]),
         trace=trace,
-        exact=covered and not known_to_machine_only(launch, checkpoint),
+        exact=covered and not not_looked_at(launch) and not known_to_machine_only(launch, checkpoint),
         draft=draft,
     )
 

@@ -333,8 +333,8 @@ class Plan:
     after_planning: tuple[StartupError, ...] = ()
     trace: tuple[Step, ...] = ()
     exact: bool = True
-    """Whether vLLM's own answers cover this architecture and release, and nothing that only the machine knows takes
-    part; False marks the numbers as derived."""
+    """Whether vLLM's own answers cover this architecture and release, every option was looked at, and nothing that only
+    the machine knows takes part; False marks the numbers as derived."""
     draft: Checkpoint | None = None
     """The checkpoint of the draft model that the launch names."""
 

@@ -162,3 +162,28 @@ V2_RUNNER_FOR_MODELS = Behaviour(
     reference="vllm#39337",
     where="config/vllm.py",
 )
+V1_RUNNER_SAYS_WHAT_IT_LACKS = Behaviour(
+    "V1_RUNNER_SAYS_WHAT_IT_LACKS",
+    "a launch that ends up on the V1 runner is refused for what only the V2 runner does; before, that forced the V2 "
+    "runner or went wrong later",
+    since="0.29.0",
+    where="config/vllm.py",
+)
+V1_RUNNER_REFUSES_ASYNC_STAGES = Behaviour(
+    "V1_RUNNER_REFUSES_ASYNC_STAGES",
+    "among it pipeline parallelism with async scheduling",
+    since="0.31.0",
+    where="config/vllm.py",
+)
+V1_RUNNER_STAGES_ARE_SYNCHRONOUS = Behaviour(
+    "V1_RUNNER_STAGES_ARE_SYNCHRONOUS",
+    "async scheduling is off by default with pipeline parallelism on the V1 runner",
+    since="0.31.0",
+    where="config/vllm.py",
+)
+V1_RUNNER_NAMED_WITH_ASYNC = Behaviour(
+    "V1_RUNNER_NAMED_WITH_ASYNC",
+    "--async-scheduling is refused for what the V1 runner lacks by that runner's name, pipeline parallelism included",
+    since="0.33.0",
+    where="config/vllm.py",
+)

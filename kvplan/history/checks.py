@@ -225,12 +225,6 @@ EXPERT_BALANCE_CHECKED_FOR_ALL = Behaviour(
     since="0.24.0",
     where="model_executor/layers/fused_moe/routed_experts.py",
 )
-QUANTISED_DRAFT_NEEDS_SECTION = Behaviour(
-    "QUANTISED_DRAFT_NEEDS_SECTION",
-    "a draft is quantised on request only where its own config has a quantisation section",
-    until="0.28.0",
-    where="model_executor/model_loader/weight_utils.py",
-)
 EXPERTS_NAME_THEIR_PROJECTIONS = Behaviour(
     "EXPERTS_NAME_THEIR_PROJECTIONS",
     "a compressed-tensors section is looked up for the projections that a model's experts really have; before, for "
@@ -289,4 +283,77 @@ BATCH_INVARIANT_AWQ_KEEPS_ITS_METHOD = Behaviour(
     since="0.20.2",
     until="0.23.0",
     where="model_executor/layers/quantization/awq_marlin.py",
+)
+LORA_ASKED_WITH_CONFIG = Behaviour(
+    "LORA_ASKED_WITH_CONFIG",
+    "--enable-lora is refused with the engine config for classes without SupportsLoRA, and for megakernels of experts; "
+    "before, by the worker once the weights are loaded",
+    since="0.33.0",
+    where="config/lora.py",
+)
+INKLING_ADAPTERS_NEED_PLAIN_REDUCE = Behaviour(
+    "INKLING_ADAPTERS_NEED_PLAIN_REDUCE",
+    "Inkling refuses --enable-lora unless INKLING_MULTIMEM_AR=0",
+    since="0.26.0",
+    where="config/lora.py",
+)
+PRODUCERS_ENCODE_ONLY = Behaviour(
+    "PRODUCERS_ENCODE_ONLY",
+    "an EC producer only runs the encoder of a multimodal model, without prefix caching; so does --mm-encoder-only",
+    since="0.29.0",
+    where="config/vllm.py",
+)
+ROUTED_EXPERTS_NOT_VALIDATED = Behaviour(
+    "ROUTED_EXPERTS_NOT_VALIDATED",
+    "--enable-return-routed-experts is refused with pipeline and context parallelism and async scheduling, all told "
+    "at once",
+    since="0.21.0",
+    until="0.21.0",
+    where="config/vllm.py",
+)
+ROUTED_EXPERTS_BESIDE_FEW = Behaviour(
+    "ROUTED_EXPERTS_BESIDE_FEW",
+    "--enable-return-routed-experts is refused with pipeline parallelism and KV connectors",
+    since="0.22.1",
+    until="0.30.0",
+    where="config/vllm.py",
+)
+ROUTED_EXPERTS_EXCLUDE_CONTEXT_RANKS = Behaviour(
+    "ROUTED_EXPERTS_EXCLUDE_CONTEXT_RANKS",
+    "and with context parallelism",
+    since="0.28.0",
+    until="0.30.0",
+    where="config/vllm.py",
+)
+ROUTED_EXPERTS_ARE_AUXILIARY = Behaviour(
+    "ROUTED_EXPERTS_ARE_AUXILIARY",
+    "--enable-return-routed-experts goes through the AuxOutput connector, which asks for experts, generation, prefix "
+    "caching and the V2 runner",
+    since="0.31.0",
+    where="config/vllm.py",
+)
+SAMPLING_MASK_EXCLUDES_DRAFTS = Behaviour(
+    "SAMPLING_MASK_EXCLUDES_DRAFTS",
+    "--return-sampling-mask is refused with speculative decoding; later, with adaptive verification only",
+    since="0.28.0",
+    until="0.31.0",
+    where="config/vllm.py",
+)
+STOCHASTIC_ROUNDING = Behaviour(
+    "STOCHASTIC_ROUNDING",
+    "--enable-mamba-cache-stochastic-rounding asks for --mamba-ssm-cache-dtype float16, whatever the model",
+    since="0.20.2",
+    where="config/vllm.py",
+)
+MAMBA_BACKEND_ON_CPU = Behaviour(
+    "MAMBA_BACKEND_ON_CPU",
+    "--mamba-backend knows `cpu`",
+    since="0.27.1",
+    where="config/mamba.py",
+)
+MICROBATCHES_HAVE_TOKENS = Behaviour(
+    "MICROBATCHES_HAVE_TOKENS",
+    "the thresholds of --enable-dbo have to be as many tokens as there are microbatches",
+    since="0.30.0",
+    where="config/parallel.py",
 )

@@ -27,7 +27,14 @@ SIMPLE_OFFLOADING = Behaviour(
 NIXL_SHARDS_WHOLLY = Behaviour(
     "NIXL_SHARDS_WHOLLY",
     "with the NixlConnector, decode context parallelism is off or spans all tensor-parallel ranks, of MLA models only",
-    since="0.30.0",
+    since="0.29.0",
+    where="config/vllm.py",
+)
+NIXL_WITHOUT_PREFILL_RANKS = Behaviour(
+    "NIXL_WITHOUT_PREFILL_RANKS",
+    "the NixlConnector refuses prefill context parallelism, and context parallelism of hybrid models",
+    since="0.29.0",
+    until="0.29.0",
     where="config/vllm.py",
 )
 CONNECTOR_ASKED_ABOUT_GRAPHS = Behaviour(

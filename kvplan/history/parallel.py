@@ -33,8 +33,9 @@ PCP_REPLICATES_CACHE = Behaviour(
 )
 PCP_NEEDS_V2_RUNNER = Behaviour(
     "PCP_NEEDS_V2_RUNNER",
-    "prefill context parallelism switches to the V2 runner",
+    "prefill context parallelism switches to the V2 runner; later, the V1 runner refuses it",
     since="0.27.1",
+    until="0.28.0",
     reference="vllm#50034",
     where="config/vllm.py",
 )

@@ -382,3 +382,28 @@ EXAONE_MTP_REFUSES_PREFIX_CACHING = Behaviour(
     until="0.19.1",
     where="model_executor/models/exaone_moe_mtp.py",
 )
+DRAFT_QUANTISED_BY_ITS_CONFIG = Behaviour(
+    "DRAFT_QUANTISED_BY_ITS_CONFIG",
+    "`quantization` in --speculative-config is refused for EAGLE and DFlash drafts whose own config has no "
+    "quantisation section; later, such drafts are quantised on loading",
+    until="0.28.0",
+    where="model_executor/model_loader/weight_utils.py",
+)
+OVERRIDES_OF_DRAFT_HELD = Behaviour(
+    "OVERRIDES_OF_DRAFT_HELD",
+    "and the refusal has a text of its own",
+    since="0.19.1",
+    where="model_executor/model_loader/weight_utils.py",
+)
+DFLASH_HEADS_NEED_V2 = Behaviour(
+    "DFLASH_HEADS_NEED_V2",
+    "what the V1 runner lacks for DFlash 2 drafts is called by their heads",
+    since="0.31.0",
+    where="config/vllm.py",
+)
+STEP5_NEEDS_V2 = Behaviour(
+    "STEP5_NEEDS_V2",
+    "Step5 is refused on the V1 runner",
+    since="0.33.0",
+    where="config/vllm.py",
+)

@@ -309,3 +309,22 @@ SECOND_RUNNER_LACKS_LAST_STATES = Behaviour(
     until="0.24.0",
     where="config/vllm.py",
 )
+STATES_RECOVERED = Behaviour(
+    "STATES_RECOVERED",
+    "--use-replayssm serves Kimi's linear attention, with drafts by recovering the states before them",
+    since="0.29.0",
+    where="config/vllm.py",
+)
+RECOVERED_STATES_MOVE = Behaviour(
+    "RECOVERED_STATES_MOVE",
+    "and such states go through KV connectors",
+    since="0.33.0",
+    where="config/vllm.py",
+)
+STATES_COUNT_CANVAS = Behaviour(
+    "STATES_COUNT_CANVAS",
+    "a request has a state more for every token of a diffusion model's canvas, as for drafts; none for drafts where "
+    "--use-replayssm keeps what they change",
+    since="0.29.0",
+    where="model_executor/layers/mamba/abstract.py",
+)

@@ -305,10 +305,10 @@ def _launch(
         model=model,
         release=release,
         hardware=hardware or default_hardware(),
-        settings={name: setting for name, setting in parsed.settings.items() if table.by_name[name].matters},
+        settings={name: setting for name, setting in parsed.settings.items() if table.by_name[name].kept},
         environment=dict(environment),
         accepted=tuple(
-            setting.spelled or name for name, setting in parsed.settings.items() if not table.by_name[name].matters
+            setting.spelled or name for name, setting in parsed.settings.items() if not table.by_name[name].kept
         ),
         refusals=tuple(refusals),
         remarks=(*parsed.remarks, *remarks, *unread, *about_environment),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kvplan.history import options as history
+from kvplan.launch import fieldvalues
 from kvplan.launch.options import Kind, Option, fields_of
 from kvplan.launch.values import PARSER_REFUSES
 from kvplan.releases import Release
@@ -104,10 +105,10 @@ def _config_object(text: str, option: Option, release: Release) -> Any:
     known = fields_of(option.name, release)
     unknown = [] if known is None else [field for field in value if field not in known]
     objections = [f"{field}\n  Unexpected keyword argument" for field in unknown]
-    for field, judge in _JUDGED.get(option.name, {}).items():
-        objection = judge(value[field]) if field in value and field not in unknown else None
-        if objection is not None:
-            objections.append(f"{field}\n  {objection}")
+    for field in value:
+        if field not in unknown:
+            judged = fieldvalues.objections(option.name, field, value[field], release)
+            objections += [f"{field}\n  {objection}" for objection in judged]
     if objections:
         raise _of_class(option, *objections)
     return value
@@ -121,26 +122,6 @@ def _of_class(option: Option, *objections: str) -> RefusedError:
     return RefusedError(f"{len(objections)} validation error{'s' if len(objections) > 1 else ''} for {name}\n{listed}")
 
 
-def switch(value: object) -> bool | None:
-    """A switch within JSON, in one of the forms that pydantic reads; None for anything else."""
-    text = str(value).strip().lower()
-    return True if text in _ON else False if text in _OFF else None
-
-
-def _no_switch(value: object) -> str | None:
-    return "Input should be a valid boolean" if switch(value) is None else None
-
-
-def _no_switch_or_null(value: object) -> str | None:
-    return None if value is None else _no_switch(value)
-
-
-def _no_flash_version(value: object) -> str | None:
-    return None if value in (None, 2, 3, 4) else "Input should be 2, 3 or 4"
-
-
-_ON = frozenset({"true", "t", "yes", "y", "on", "1", "1.0"})
-_OFF = frozenset({"false", "f", "no", "n", "off", "0", "0.0"})
 _CLASSES = {
     "kv_transfer_config": "KVTransferConfig",
     "kv_events_config": "KVEventsConfig",
@@ -151,14 +132,6 @@ _CLASSES = {
     "quantization_config": "QuantizationConfigArgs",
 }
 """Classes whose names do not follow from that of the option."""
-_JUDGED: Mapping[str, Mapping[str, Callable[[object], str | None]]] = {
-    "attention_config": {
-        "use_trtllm_attention": _no_switch_or_null,
-        "use_non_causal": _no_switch,
-        "flash_attn_version": _no_flash_version,
-    },
-}
-"""Fields of configs that the engine reads, and what pydantic says of a value of the wrong type."""
 
 
 def _lora_module(text: str, option: Option) -> str:

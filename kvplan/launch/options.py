@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kvplan.launch.lookedat import is_harmless
 from kvplan.releases import KNOWN, Release, Span
 
 
@@ -103,6 +104,11 @@ class Option(Span):
     def matters(self) -> bool:
         """Whether it can change the cache, or whether the engine comes to have one."""
         return self.name in MATTERING
+
+    @property
+    def kept(self) -> bool:
+        """Whether its value is part of a launch: all are but those that leave the cache and the start as they are."""
+        return self.matters or not is_harmless(self.name)
 
     def negates(self, flag: str) -> bool:
         """Whether `flag` is the one of its spellings that sets False."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvplan.engine.values import Plan
+from kvplan.launch.lookedat import not_looked_at
 from kvplan.report import sections
 from kvplan.report.canvas import Canvas
 from kvplan.report.headline import circumstances, outcome, stop
@@ -60,7 +61,7 @@ def _reservations(page: Page, plan: Plan) -> None:
     """What limits the answer, where no finding says so."""
     if plan.release.beyond_known:
         page.line(f"vLLM {plan.release} is newer than kvplan knows: taken as {plan.release.acts_as}", indent=GAP)
-    if not plan.exact:
+    if not plan.exact and not not_looked_at(plan.launch):
         page.line("derived: no answers of vLLM's own cover this model in this release", indent=GAP)
 
 

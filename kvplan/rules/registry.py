@@ -70,6 +70,7 @@ from kvplan.rules.limits import (
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
     kv912_launch_not_followed,
+    kv913_option_not_looked_at,
     kv914_known_to_machine_only,
 )
 from kvplan.rules.options import (
@@ -89,6 +90,7 @@ from kvplan.rules.options import (
     kv120_quantisation_refused,
     kv121_remote_code_needed,
     kv122_connector_refused,
+    kv123_lora_not_supported,
     kv125_model_config_refused,
     kv126_connector_stops_later,
     kv127_transformers_stands_in,
@@ -137,6 +139,7 @@ RULES: tuple[Rule, ...] = (
     kv120_quantisation_refused.RULE,
     kv121_remote_code_needed.RULE,
     kv122_connector_refused.RULE,
+    kv123_lora_not_supported.RULE,
     kv125_model_config_refused.RULE,
     kv126_connector_stops_later.RULE,
     kv127_transformers_stands_in.RULE,
@@ -217,5 +220,6 @@ RULES: tuple[Rule, ...] = (
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
     kv912_launch_not_followed.RULE,
+    kv913_option_not_looked_at.RULE,
     kv914_known_to_machine_only.RULE,
 )

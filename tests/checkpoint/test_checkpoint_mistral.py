@@ -234,5 +234,17 @@ def test_a_format_without_its_file_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text(HF, "utf-8")
+    error = kvplan.plan(["vllm", "serve", str(folder), "--config-format", "mistral"], gpu="h100").error
+    assert error is not None
+    assert error.type == "ValidationError"
+    assert error.message.startswith("Failed to load mistral 'params.json' config for model")
+    (folder / "config.json").unlink()
     with pytest.raises(InputError, match=r"the directory has no params\.json"):
         load(str(folder), config_format="mistral")
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    folder = _model(tmp_path / "model", DENSE, config_json=HF)
+    error = kvplan.plan(["vllm", "serve", str(folder), "--config-format", "abc"], gpu="h100").error
+    assert error is not None
+    assert error.message == "Unknown config format `abc`."

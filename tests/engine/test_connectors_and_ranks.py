@@ -129,10 +129,11 @@ def test_nixl_shards_wholly_or_not_at_all() -> None:
     flags = connector("NixlConnector")
     half = refusal("deepseek-ai/DeepSeek-V3", "-tp", "8", "-dcp", "4", *flags)
     assert "must be 1 or equal to the NIXL transfer parallel size=8" in half[2]
-    grouped = refusal(LLAMA, "-tp", "16", "-dcp", "16", *flags)
+    one_head = ("--hf-overrides", '{"num_key_value_heads": 1}')
+    grouped = refusal(LLAMA, "-tp", "8", "-dcp", "8", *one_head, *flags)
     assert "only supported for MLA models" in grouped[2]
     assert planned("deepseek-ai/DeepSeek-V3", "-tp", "8", "-dcp", "8", *flags).error is None
-    assert planned("deepseek-ai/DeepSeek-V3", "-tp", "8", "-dcp", "4", *flags, version="0.29.0").error is None
+    assert planned("deepseek-ai/DeepSeek-V3", "-tp", "8", "-dcp", "4", *flags, version="0.28.0").error is None
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,7 @@ def test_every_release_speculates(version: str) -> None:
         ({"method": "mtp", "num_speculative_tokens": 3}, "0.33.0", "Unsupported speculative method: 'mtp'"),
         ({"method": "eagle3", "num_speculative_tokens": 3}, "0.33.0", "without speculative model"),
         ({"method": "ngram", "num_speculative_tokens": 0}, "0.33.0", "greater than 0"),
-        ({"method": "ngram", "num_speculative_tokens": "3"}, "0.33.0", "valid integer"),
+        ({"method": "ngram", "num_speculative_tokens": "three"}, "0.33.0", "valid integer"),
         (
             {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 5, "prompt_lookup_max": 4},
             "0.33.0",

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.cache_dtypes import modelopt
-from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import CacheDtypeMismatch, DtypeNotForMla
 from kvplan.engine.models import families
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.history import cache, packed
+from kvplan.launch.values import Hardware
 from kvplan.releases import Release
 
 
@@ -29,10 +29,11 @@ class ResolvedCacheDtype:
     """Whether a draft that is not the model's own MTP module stays at `auto`."""
 
 
-def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> ResolvedCacheDtype:
-    """The launch-wide cache dtype. Raises StartupStops where vLLM refuses it."""
-    release = config.release
-    current = config.requested_cache_dtype
+def resolve(
+    checkpoint: Checkpoint, release: Release, hardware: Hardware, *, requested: str, model_dtype: str
+) -> ResolvedCacheDtype:
+    """The launch-wide cache dtype, where the launch asks for `requested`. Raises StartupStops where vLLM refuses it."""
+    current = requested
     steps = [
         Step(
             Stage.CACHE_DTYPE,
@@ -58,7 +59,7 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
     hook = families.hook_of(checkpoint.architectures[0], release) if checkpoint.architectures else None
     hooked = None
     if hook is not None and hook.cache_dtype is not None:
-        hooked = hook.cache_dtype(current, config.hardware.capability, release)
+        hooked = hook.cache_dtype(current, hardware.capability, release)
     if hooked is not None:
         current = hooked.dtype
         steps.append(
@@ -71,23 +72,21 @@ def resolve(checkpoint: Checkpoint, config: EngineConfig, *, use_mla: bool) -> R
                 behaviour=hooked.behaviour,
             )
         )
-    if use_mla:
-        _check_nvfp4(current, release)
     if (
         release.has(cache.EXPLICIT_DTYPE_MUST_MATCH_MODEL)
         and current in ("float16", "bfloat16")
-        and current != config.model_dtype
+        and current != model_dtype
     ):
         raise config_refuses(
             Stage.CACHE_DTYPE,
-            CacheDtypeMismatch(cache_dtype=current, model_dtype=config.model_dtype),
-            f'kv_cache_dtype="{current}" is incompatible with dtype="{config.model_dtype}". '
-            f"Please set `--kv-cache-dtype` to `auto` or `{config.model_dtype}`.",
+            CacheDtypeMismatch(cache_dtype=current, model_dtype=model_dtype),
+            f'kv_cache_dtype="{current}" is incompatible with dtype="{model_dtype}". '
+            f"Please set `--kv-cache-dtype` to `auto` or `{model_dtype}`.",
         )
     return ResolvedCacheDtype(current, tuple(steps), hooked is not None and hooked.draft_keeps_auto)
 
 
-def _check_nvfp4(cache_dtype: str, release: Release) -> None:
+def check_latent(cache_dtype: str, release: Release) -> None:
     """MLA models have no plain NVFP4 cache; 0.20 finds that out only when it looks for a backend."""
     plain = cache_dtype.startswith("nvfp4") and not cache_dtype.endswith("_ds_mla")
     if plain and release.has(packed.NVFP4_REFUSED_WITH_MLA):

@@ -42,12 +42,17 @@ class Bound(Span):
         return None
 
 
-MODEL_BOUNDS = (
-    Bound("max_model_len", least=-1),
-    Bound("max_logprobs", least=-1, since="0.25.1"),
+MODEL_BOUNDS = (Bound("max_model_len", least=-1), Bound("max_logprobs", least=-1, since="0.25.1"))
+
+MULTIMODAL_BOUNDS = (
+    Bound("mm_processor_cache_gb", least=0),
+    Bound("mm_shm_cache_max_object_size_mb", least=0),
+    Bound("mm_encoder_fp8_scale_save_margin", above=0, since="0.21.0"),
+    Bound("video_pruning_rate", least=0, below=1),
+    Bound("mm_ipc_gpu_memory_gb", least=0, since="0.25.1"),
 )
 
-ENGINE_BOUNDS = (
+CACHE_BOUNDS = (
     Bound("block_size", above=0, since="0.23.0"),
     Bound("gpu_memory_utilization", above=0, most=1),
     Bound("swap_space", least=0, until="0.17.1"),
@@ -56,11 +61,21 @@ ENGINE_BOUNDS = (
     Bound("mamba_block_size", above=0),
     Bound("replayssm_buffer_len", above=0, since="0.27.1"),
     Bound("prefix_cache_retention_interval", least=0, since="0.29.0"),
+)
+
+PARALLEL_BOUNDS = (
     Bound("pipeline_parallel_size", least=1, since="0.23.0"),
     Bound("tensor_parallel_size", least=1, since="0.23.0"),
     Bound("prefill_context_parallel_size", least=1, since="0.23.0"),
     Bound("data_parallel_size", least=1, since="0.23.0"),
     Bound("data_parallel_size_local", least=0, since="0.23.0"),
+    Bound("data_parallel_rank", least=0, since="0.23.0"),
+    Bound("data_parallel_rpc_port", least=1, most=65535, since="0.28.0"),
+    Bound("elastic_ep_max_dp_size", least=1, since="0.30.0"),
+    Bound("dbo_decode_token_threshold", least=0, since="0.23.0"),
+    Bound("dbo_prefill_token_threshold", least=0, since="0.23.0"),
+    Bound("dp_sync_interval", least=1, since="0.30.0"),
+    Bound("max_parallel_loading_workers", least=1, since="0.23.0"),
     Bound("ubatch_size", least=0, since="0.23.0"),
     Bound("node_rank", least=0, since="0.23.0"),
     Bound("nnodes", least=1, since="0.23.0"),
@@ -75,6 +90,8 @@ ENGINE_BOUNDS = (
 )
 
 SCHEDULER_BOUNDS = (
+    Bound("max_num_queued_reqs", least=0, since="0.29.0"),
+    Bound("max_num_queued_tokens", least=0, since="0.29.0"),
     Bound("max_num_scheduled_tokens", least=0, since="0.26.0", until="0.31.0"),
     Bound("max_num_scheduled_tokens", least=1, since="0.32.0"),
     Bound("max_num_active_seqs", least=1, since="0.31.0"),
@@ -82,11 +99,27 @@ SCHEDULER_BOUNDS = (
     Bound("max_long_partial_prefills", least=1, until="0.26.0"),
     Bound("long_prefill_token_threshold", least=0, since="0.25.1"),
     Bound("watermark", least=0, below=1, since="0.24.0"),
-    Bound("stream_interval", least=1),
     Bound("prefill_schedule_interval", least=1, since="0.24.0"),
-    Bound("max_num_queued_reqs", least=0, since="0.29.0"),
-    Bound("max_num_queued_tokens", least=0, since="0.29.0"),
+    Bound("stream_interval", least=1),
 )
+
+LORA_BOUNDS = (Bound("max_loras", least=1), Bound("max_lora_cls_labels", least=1, since="0.31.0"))
+
+LOAD_BOUNDS = (
+    Bound("safetensors_prefetch_num_threads", least=1, since="0.21.0"),
+    Bound("safetensors_prefetch_block_size", least=1, since="0.21.0"),
+)
+
+OBSERVABILITY_BOUNDS = (Bound("kv_cache_metrics_sample", above=0, most=1),)
+
+OFFLOAD_BOUNDS = (
+    Bound("cpu_offload_gb", least=0, since="0.18.1"),
+    Bound("offload_group_size", least=0, since="0.17.1"),
+    Bound("offload_num_in_group", least=1, since="0.17.1"),
+    Bound("offload_prefetch_step", least=0, since="0.17.1"),
+)
+
+WHOLE_BOUNDS = (Bound("shutdown_timeout", least=0, since="0.18.1"),)
 
 BATCH_BOUNDS = Bound("max_num_batched_tokens", least=1), Bound("max_num_seqs", least=1)
 

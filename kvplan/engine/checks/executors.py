@@ -23,6 +23,20 @@ def ray_schedules_asynchronously(launch: Launch) -> bool:
     return launch.environment.get(_SWITCH, default) not in ("", "0")
 
 
+_KNOWN = ("ray", "mp", "uni", "external_launcher")
+
+
+def check(launch: Launch) -> None:
+    """Raises StartupStops for an executor that is no path of a class: `module.Class` is split at its last dot."""
+    name = launch.get("distributed_executor_backend")
+    if isinstance(name, str) and name not in _KNOWN and "." not in name:
+        raise config_refuses(
+            Stage.OPTIONS,
+            InvalidValue(option="--distributed-executor-backend", value=name, accepted=_KNOWN),
+            "not enough values to unpack (expected 2, got 1)",
+        )
+
+
 def refusal(executor: str, release: Release) -> StartupStops:
     """The error for --async-scheduling with an executor that cannot."""
     message = f"`{executor}` does not support async scheduling yet."

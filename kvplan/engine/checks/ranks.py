@@ -12,6 +12,7 @@ from kvplan.engine.failures import RanksRefused
 from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.history import parallel as history
 from kvplan.launch.values import Launch
 
@@ -44,6 +45,13 @@ def check_launch(launch: Launch, *, is_moe: bool) -> None:
     if given.number(launch, "nnodes") > 1:
         rank, local = _nodes(launch, told, rank, local)
     external = external or rank is not None
+    if given.flag(launch, "enable_fault_tolerance") and not external:
+        raise _refused(
+            "Fault tolerance requires external load balancer mode (--data-parallel-external-lb or "
+            "--data-parallel-rank). Internal LB mode is not supported.",
+            "--enable-fault-tolerance",
+            "ValueError",
+        )
     refused = launch.release.has(history.EXTERNAL_RANKS_NEED_EXPERTS)
     if refused and external and not is_moe and given.number(launch, "data_parallel_size") > 1:
         raise _refused(
@@ -61,6 +69,34 @@ def check_launch(launch: Launch, *, is_moe: bool) -> None:
             "`--data-parallel-hybrid-lb` requires `--data-parallel-size-local`. Set it to the number of data-parallel "
             "ranks on this node.",
             "data_parallel_size_local must be set to use data_parallel_hybrid_lb.",
+        )
+
+
+def check_data_parallel_backend(launch: Launch) -> None:
+    """Raises StartupStops for a backend that data-parallel ranks cannot have; an address of its own is not held."""
+    backend = given.value(launch, "data_parallel_backend")
+    if launch.get("data_parallel_address") is None and backend not in (None, "mp", "ray"):
+        raise _refused(
+            f"('data_parallel_backend can only be ray or mp, got %s', {backend!r})",
+            "--data-parallel-backend",
+            "AssertionError",
+            ("mp", "ray"),
+        )
+
+
+def check_workers(launch: Launch) -> None:
+    """Raises StartupStops for what the parallel config holds last: profiling, and thresholds of microbatches."""
+    if given.flag(launch, "ray_workers_use_nsight") and launch.get("distributed_executor_backend") != "ray":
+        raise _refused("Unable to use nsight profiling unless workers run with Ray.", "--ray-workers-use-nsight")
+    batches = max(given.number(launch, "ubatch_size"), 2 if given.flag(launch, "enable_dbo") else 1)
+    if batches < 2 or not launch.release.has(checks.MICROBATCHES_HAVE_TOKENS):
+        return
+    names = ("dbo_decode_token_threshold", "dbo_prefill_token_threshold")
+    if min(given.number(launch, name) for name in names) < batches:
+        raise _refused(
+            "dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least the number of microbatches "
+            f"({batches}).",
+            "--dbo-decode-token-threshold",
         )
 
 
@@ -147,7 +183,14 @@ def check_parallel(launch: Launch) -> None:
         raise _refused(f"data_parallel_size_local ({local}) must be <= data_parallel_size ({data})", LOCAL)
     if data <= 1 and (rank is not None or given.flag(launch, "data_parallel_external_lb")):
         raise _refused("data_parallel_external_lb can only be set when data_parallel_size > 1", EXTERNAL)
+    _check_memory_nodes(launch)
     _check_balancer(launch)
+
+
+def _check_memory_nodes(launch: Launch) -> None:
+    for name in ("numa_bind_nodes", "numa_bind_cpus"):
+        if launch.get(name) is not None and not given.flag(launch, "numa_bind"):
+            raise _refused("numa_bind_nodes and numa_bind_cpus require numa_bind=True.", "--" + name.replace("_", "-"))
 
 
 def _check_elastic(launch: Launch) -> None:

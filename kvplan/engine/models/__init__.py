@@ -12,6 +12,7 @@ from kvplan.engine.models.families.general import GENERAL
 from kvplan.engine.models.families.wrapper import FILLED_IN, NAMED_BY_TEXT, WRAPPER
 from kvplan.engine.models.fields import Fields
 from kvplan.engine.models.geometry import Kind, LayerGeometry, ModelGeometry
+from kvplan.engine.models.numbers import KnownNumbers
 from kvplan.engine.models.recipe import Recipe
 from kvplan.engine.models.refusals import Refused, Unplaceable
 from kvplan.engine.models.towers import towers
@@ -89,8 +90,21 @@ def build(
         innermost, inner = _innermost(made, family)
         needed.check(innermost)
         layers = _layers(innermost, inner)
-    except Refused as refused:
-        refused.towers = tuple(tower for tower in towers(made, family.towers) if not tower.late)
+    except (Refused, Unplaceable) as stopped:
+        if isinstance(stopped, Refused):
+            stopped.towers = tuple(tower for tower in towers(made, family.towers) if not tower.late)
+        stopped.numbers = KnownNumbers(
+            architecture=resolved.architecture,
+            total_heads=found.total_heads,
+            total_kv_heads=found.total_kv_heads,
+            use_mla=use_mla,
+            is_moe=found.has_experts,
+            multimodal=entry.multimodal,
+            supports_pipeline=entry.pipelines,
+            spreads_hidden_states=family.spreads_hidden_states,
+            takes_adapters=registered.takes_adapters(entry.architecture, release),
+            runner_type=resolved.runner_type,
+        )
         raise
     mm_prefix = arch_config.uses_mm_prefix(config, text, release)
     layers_mm_prefix = mm_prefix
@@ -114,6 +128,8 @@ def build(
         head_size=found.head_size,
         use_mla=use_mla,
         is_moe=found.has_experts,
+        takes_adapters=registered.takes_adapters(entry.architecture, release),
+        multimodal=entry.multimodal,
         is_hybrid=hybrid,
         runner_type=resolved.runner_type,
         attention=attention,

@@ -71,3 +71,17 @@ NO_PREFIX_CACHING: dict[str, tuple[Behaviour, str]] = {
     )
 }
 """Drafts that assert that prefix caching is off, in which releases, and what they say."""
+
+READ_DRAFT_QUANTISATION = frozenset(
+    {
+        "cohere_eagle",
+        "deepseek_eagle3",
+        "laguna_dflash",
+        "llama_eagle",
+        "llama_eagle3",
+        "mistral_eagle",
+        "qwen3_dflash",
+        "qwen3_eagle3",
+    }
+)
+"""Modules of drafts that read their quantisation from the draft's own config (`get_draft_quant_config`)."""

@@ -307,6 +307,10 @@ class ModelGeometry:
     head_size: int
     use_mla: bool = False
     is_moe: bool = False
+    takes_adapters: bool = False
+    """Whether the class has `SupportsLoRA`."""
+    multimodal: bool = False
+    """Whether the class takes images, audio or video."""
     is_hybrid: bool = False
     runner_type: str = "generate"
     attention: str = "decoder"

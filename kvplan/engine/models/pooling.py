@@ -122,7 +122,7 @@ def attention_type(entry: Registration, runner_type: str, config: Fields, *, cau
         cls = SEQUENCE_POOLING.get(entry.class_name) == "CLS"
         if cls or not causal or entry.encoder_only:
             return "encoder_only"
-        return "attention_free" if entry.attention_free else "decoder"
+        return "decoder"  # of a class without attention too, which vLLM asks only where it generates
     if hybrid:
         return "hybrid"
     if entry.attention_free:

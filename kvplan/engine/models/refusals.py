@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvplan.engine.models.geometry import Tower
+    from kvplan.engine.models.numbers import KnownNumbers
 
 
 class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kvplan
@@ -33,6 +34,8 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         """Exception and message where the model is cut into pipeline stages, if they differ."""
         self.towers: tuple[Tower, ...] = ()
         """What was built before the layers that are refused."""
+        self.numbers: KnownNumbers | None = None
+        """None where not even the class is known."""
 
 
 class Unplaceable(Exception):  # noqa: N818 - a limit of kvplan that the planner reports as a finding
@@ -42,3 +45,5 @@ class Unplaceable(Exception):  # noqa: N818 - a limit of kvplan that the planner
         super().__init__(f"{architecture}: {why}")
         self.architecture = architecture
         self.why = why
+        self.numbers: KnownNumbers | None = None
+        """None where not even the class is known."""

@@ -153,3 +153,16 @@ def transformers_class(architecture: str) -> Wrapped | None:
 def causal_class(model_type: str) -> str | None:
     """Name of Transformers' causal class for a model type."""
     return _causal().get(model_type)
+
+
+@cache
+def _adapters() -> dict[str, list[Span]]:
+    table: dict[str, list[Span]] = {}
+    for name, since, until in _rows("lora.tsv"):
+        table.setdefault(name, []).append(Span(since=since or None, until=until or None))
+    return table
+
+
+def takes_adapters(architecture: str, release: Release) -> bool:
+    """Whether the class has `SupportsLoRA`."""
+    return any(span.covers(release.acts_as) for span in _adapters().get(architecture, ()))

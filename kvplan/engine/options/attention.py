@@ -19,7 +19,7 @@ from kvplan.engine.options import connectors
 from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
-from kvplan.launch.conversion import switch
+from kvplan.launch.fieldvalues import switch
 from kvplan.launch.values import Hardware, Launch
 
 
@@ -86,6 +86,11 @@ def _masked(asked: Wishes, named: str | None, hardware: Hardware) -> Wishes:
 
 def _hook_refuses(name: str, message: str, raised: str = "ValueError") -> StartupStops:
     return config_refuses(Stage.OPTIONS, InvalidValue(option="--attention-backend", value=name), message, raised=raised)
+
+
+def check_backend(launch: Launch) -> None:
+    """Raises StartupStops for a backend that does not exist, or that is named twice."""
+    _backend(launch)
 
 
 def _backend(launch: Launch) -> Any:

@@ -60,7 +60,8 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
             InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
         )
-    _check_threshold(launch, geometry, max_model_len)
+    if geometry.attention != "encoder_decoder":
+        check_threshold(launch, max_model_len)
     hook = families.hook_of(geometry.architecture, release) if seqs >= MANY_SEQUENCES else None
     if hook is not None and hook.fewer_sequences is not None:
         seqs = hook.fewer_sequences
@@ -80,10 +81,10 @@ def check_features(launch: Launch) -> None:
             )
 
 
-def _check_threshold(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> None:
-    """What counts as a long prefill may not be longer than every request."""
+def check_threshold(launch: Launch, max_model_len: int) -> None:
+    """What counts as a long prefill may not be longer than every request. Raises StartupStops."""
     threshold = launch.get("long_prefill_token_threshold") or 0
-    if geometry.attention == "encoder_decoder" or not launch.release.has(capacity.LONG_PREFILL_FITS_MODEL):
+    if not launch.release.has(capacity.LONG_PREFILL_FITS_MODEL):
         return
     if threshold > max_model_len:
         raise config_refuses(

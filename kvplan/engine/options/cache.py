@@ -21,7 +21,7 @@ def requested_dtype(launch: Launch) -> str:
         raise config_refuses(
             Stage.OPTIONS,
             InvalidValue(option="--kv-cache-dtype", value=value, accepted=accepted),
-            f"Invalid kv_cache_dtype: {value!r}. Valid values are: {', '.join(accepted)}",
+            f"Invalid kv_cache_dtype: {value!r}. Valid values are: {list(accepted)}",
         )
     return value
 

@@ -162,6 +162,12 @@ def uses(launch: Launch, name: str) -> bool:
     return asked is not None and any(one.name == name for one in (asked, *(asked.children or ())))
 
 
+def named(launch: Launch, name: str) -> bool:
+    """The same of what --kv-transfer-config alone names, which the first checks of the engine config ask."""
+    asked = transfer_before_offloading(launch)
+    return asked is not None and any(one.name == name for one in (asked, *(asked.children or ())))
+
+
 def _works_with_hybrid(asked: Transfer, release: Release) -> bool:
     known = _lookup(asked, release)
     if known is None:

@@ -35,3 +35,8 @@ def positive(launch: Launch, name: str) -> int:
         option = "--" + name.replace("_", "-")
         raise stop(Stage.OPTIONS, InvalidValue(option=option, value=size), f"{option} must be at least 1, got {size}")
     return size
+
+
+def default(launch: Launch, name: str) -> Any:
+    """What the release takes where nobody says anything."""
+    return default_of(name, launch.release)

@@ -46,7 +46,7 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     window = text.get("sliding_window") if given.value(launch, "disable_sliding_window") else None
     derived, key = _derived_length(text, launch.release, window if isinstance(window, int) and window else None)
     if derived is None:
-        if asked is not None and asked != -1:
+        if asked is not None:  # an automatic length stays -1, which is refused later on
             return int(asked), f"--max-model-len {asked}"
         derived, key = 2048, "no length field in the config"
     if asked is None or asked == -1:
@@ -54,20 +54,29 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
             original = text.get("original_max_position_embeddings") or derived
             return int(original), "LongRoPE models default to original_max_position_embeddings"
         return int(derived), f"derived from the config ({key})"
-    if asked > derived:
-        limit = text.get("model_max_length")
-        if (limit is None or asked > limit) and launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") in (
-            "",
-            "0",
-        ):
-            raise config_refuses(
-                Stage.OPTIONS,
-                ContextTooLong(asked=int(asked), derived=int(derived)),
-                f"User-specified max_model_len ({asked}) is greater than the derived max_model_len "
-                f"({key}={derived:g} or model_max_length={limit} in model's config.json). To allow overriding this "
-                "maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-            )
+    _hold(asked, derived, key, text, launch)
     return int(asked), f"--max-model-len {asked}"
+
+
+def check_longest(asked: int, draft: Checkpoint, launch: Launch) -> None:
+    """Raises StartupStops where a draft's config does not allow the length that its own config asks for."""
+    derived, key = _derived_length(draft.text_config, launch.release, None)
+    if derived is not None:
+        _hold(asked, derived, key, draft.text_config, launch)
+
+
+def _hold(asked: float, derived: float, key: str | None, text: Mapping[str, Any], launch: Launch) -> None:
+    limit = text.get("model_max_length")
+    allowed = launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0")
+    if asked <= derived or allowed or (limit is not None and asked <= limit):
+        return
+    raise config_refuses(
+        Stage.OPTIONS,
+        ContextTooLong(asked=int(asked), derived=int(derived)),
+        f"User-specified max_model_len ({asked}) is greater than the derived max_model_len ({key}={derived:g} or "
+        f"model_max_length={limit} in model's config.json). To allow overriding this maximum, set the env var "
+        "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
+    )
 
 
 def draft_limit(speculation: Speculation | None, runner: str, release: Release) -> int | None:

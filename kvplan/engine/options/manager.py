@@ -6,13 +6,14 @@ Sources: `engine/arg_utils.py`, `config/vllm.py`.
 from __future__ import annotations
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks import features
 from kvplan.engine.failures import HybridManagerRefused
 from kvplan.engine.models.by_name import CHUNK_SIZE_IGNORED
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import connectors, given
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
-from kvplan.history import capacity, compressed, models, state
+from kvplan.history import capacity, checks, compressed, models, state
 from kvplan.launch.values import Launch
 
 _ALLOW_CHUNKS = "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE"
@@ -23,9 +24,12 @@ def prefix_caching(launch: Launch, geometry: ModelGeometry) -> bool:
     asked = launch.get("enable_prefix_caching")
     if geometry.never_shares_prefixes:
         return False
+    encodes = given.flag(launch, "mm_encoder_only") or features.produces_encodings(launch)
+    if encodes and geometry.multimodal and launch.release.has(checks.PRODUCERS_ENCODE_ONLY):
+        return False
     if asked is not None:
         return bool(asked)
-    generates_from_states = geometry.is_hybrid and geometry.runner_type == "generate"
+    generates_from_states = geometry.is_hybrid and geometry.runner_type != "pooling"
     return geometry.shares_prefixes and (
         not generates_from_states or launch.release.has(state.HYBRID_PREFIX_CACHING_BY_DEFAULT)
     )

@@ -6,7 +6,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.checks import executors
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import v1_runner
+from kvplan.engine.options import given, v1_runner
 from kvplan.engine.speculation import running
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import config_refuses
@@ -84,17 +84,23 @@ def async_scheduling(
     if asked and not supported:
         raise executors.refusal(str(executor), launch.release)
     hindrance = running.stops_async(speculation, launch.release, runner, asked=bool(asked))
+    staged = runner == "V1" and given.number(launch, "pipeline_parallel_size") > 1
+    named = launch.release.has(capacity.V1_RUNNER_NAMED_WITH_ASYNC)
+    by_default = asked is None and launch.release.has(capacity.V1_RUNNER_STAGES_ARE_SYNCHRONOUS)
+    if staged and hindrance is None and (named or by_default):
+        hindrance = "pipeline parallelism"
     if state_mode != "none" and launch.release.has(state.CACHED_STATES_EXCLUDE_ASYNC):
         hindrance = "prefix caching for Mamba models"
     if asked is not None:
         if asked and hindrance is not None:
+            by = "by the V1 model runner " if named else ""
             raise config_refuses(
                 Stage.OPTIONS,
                 InvalidValue(option="--async-scheduling", value=True, accepted=("False",)),
-                f"Async scheduling is not supported with {hindrance}.",
+                f"Async scheduling is not supported {by}with {hindrance}.",
             )
         return bool(asked)
-    return supported and geometry.runner_type == "generate" and hindrance is None
+    return supported and geometry.runner_type != "pooling" and hindrance is None
 
 
 def concurrent_batches(asynchronous: bool, runner: str, pipeline: int) -> int:

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvplan.engine.failures import InvalidValue
+from kvplan.engine.models.draft_names import DFLASH2
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.options import given
+from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import capacity, state
+from kvplan.history import speculation as speculative
 from kvplan.launch.values import Launch
 from kvplan.releases import Release, Span
 
+_STEP5 = ("Step5ForCausalLM", "Step5ForConditionalGeneration")
 _STOCK_COMPILE = (1, "1", "STOCK_TORCH_COMPILE", "stock_torch_compile")
 
 
@@ -54,6 +58,42 @@ def check(lacking: tuple[str, ...], release: Release) -> None:
             InvalidValue(),
             f"{name} does not yet support: {', '.join(lacking)}",
         )
+
+
+def check_v1(launch: Launch, geometry: ModelGeometry, speculation: Speculation | None, *, asynchronous: bool) -> None:
+    """Raises StartupStops where the V1 runner has to work and lacks something that only V2 does."""
+    release = launch.release
+    if not release.has(capacity.V1_RUNNER_SAYS_WHAT_IT_LACKS):
+        return
+    lacks = ["prefill context parallel"] if _prefill_ranks(launch, geometry) else []
+    staged = given.number(launch, "pipeline_parallel_size") > 1 and asynchronous
+    if staged and release.has(capacity.V1_RUNNER_REFUSES_ASYNC_STAGES):
+        lacks.append("pipeline parallelism with async scheduling")
+    if speculation is not None:
+        lacks += _lacks_drafts(speculation, release)
+    if geometry.is_diffusion:
+        lacks.append("diffusion models")
+    if given.flag(launch, "enable_batch_sharded_sampling"):
+        lacks.append("batch-sharded sampling")
+    if geometry.architecture in _STEP5 and release.has(speculative.STEP5_NEEDS_V2):
+        lacks.append("Step5")
+    if lacks:
+        raise config_refuses(Stage.OPTIONS, InvalidValue(), f"Model Runner V1 does not support: {', '.join(lacks)}")
+
+
+def _lacks_drafts(speculation: Speculation, release: Release) -> list[str]:
+    """Kinds of drafts that the V1 runner does not work with."""
+    found = ["dspark speculative decoding"] if speculation.method == "dspark" else []
+    if speculation.adaptive:
+        found.append("adaptive draft verification")
+    if speculation.method != "dflash" or speculation.checkpoint is None:
+        return found
+    if len({layer.sliding_window for layer in speculation.layers}) > 1:
+        found.append("mixed sliding/full dflash drafts")
+    if DFLASH2.intersection(speculation.checkpoint.architectures):
+        heads = release.has(speculative.DFLASH_HEADS_NEED_V2)
+        found.append("DFlash candidate-head drafts" if heads else "dflash2 drafts")
+    return found
 
 
 def _set(name: str) -> Callable[[Launch, ModelGeometry], bool]:

@@ -57,19 +57,29 @@ def sizes(launch: Launch) -> Sizes:
     return Sizes(decode, prefill)
 
 
-def check_connector(launch: Launch, asked: Sizes, *, use_mla: bool) -> None:
-    """NIXL reads a side that is either replicated or divided over all its ranks, and divides latent rows only."""
-    if not launch.release.has(connector_history.NIXL_SHARDS_WHOLLY) or not connectors.uses(launch, "NixlConnector"):
+def check_connector(launch: Launch, asked: Sizes, *, use_mla: bool, is_hybrid: bool) -> None:
+    """NIXL reads a side that is either replicated or divided over all its ranks, and divides latent rows only.
+
+    It is asked of the connector that was named, before offloading takes its place.
+    """
+    release = launch.release
+    if not release.has(connector_history.NIXL_SHARDS_WHOLLY) or not connectors.named(launch, "NixlConnector"):
         return
-    ranks = max(_size(launch, "tensor_parallel_size"), asked.prefill)
+    tensor, first = _size(launch, "tensor_parallel_size"), release.has(connector_history.NIXL_WITHOUT_PREFILL_RANKS)
+    if first and asked.prefill > 1:
+        raise _refused("NIXL does not support prefill context parallelism.", PREFILL, "AssertionError")
+    ranks = tensor if first else max(tensor, asked.prefill)
     if asked.decode not in (1, ranks):
-        raise _refused(
-            f"decode_context_parallel_size={asked.decode} must be 1 or equal to the NIXL transfer parallel "
-            f"size={ranks}.",
-            DECODE,
-        )
+        whole = f"tensor_parallel_size={ranks} when using NixlConnector"
+        whole = whole if first else f"the NIXL transfer parallel size={ranks}"
+        message = f"decode_context_parallel_size={asked.decode} must be 1 or equal to {whole}."
+        raise _refused(message, DECODE, "AssertionError")
     if asked.decode > 1 and not use_mla:
-        raise _refused("PD with decode_context_parallel_size > 1 is only supported for MLA models.", DECODE)
+        message = "PD with decode_context_parallel_size > 1 is only supported for MLA models."
+        raise _refused(message, DECODE, "AssertionError")
+    if first and asked.decode > 1 and is_hybrid:
+        message = "PD with decode_context_parallel_size > 1 is not supported for hybrid Mamba/SSM models."
+        raise _refused(message, DECODE, "AssertionError")
 
 
 def _size(launch: Launch, name: str) -> int:

@@ -13,7 +13,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import DraftNotBuilt
 from kvplan.engine.models.geometry import CustomCache, Kind, LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.shapes import Form
-from kvplan.engine.parallelism.split import pipeline_unsupported
+from kvplan.engine.parallelism.verify import pipeline_unsupported
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.speculation.wanted import Wanted, refused
 from kvplan.engine.values import Stage, StartupError

@@ -6,7 +6,7 @@ Source: `SpeculativeConfig.__post_init__` and `_verify_args` (config/speculative
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kvplan.checkpoint.speculators import KIND
 from kvplan.checkpoint.values import Checkpoint
@@ -18,11 +18,13 @@ from kvplan.engine.failures import (
     UnknownArchitecture,
 )
 from kvplan.engine.models import build as build_model
-from kvplan.engine.models import draft_names, drafts
+from kvplan.engine.models import draft_names, drafts, registered, resolve
 from kvplan.engine.models.geometry import LayerGeometry, ModelGeometry, Role
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.parallelism.split import pipeline_unsupported, stage_sizes
-from kvplan.engine.speculation import auxiliary, hidden_states, quantised
+from kvplan.engine.options import lengths
+from kvplan.engine.parallelism.stages import stage_sizes
+from kvplan.engine.parallelism.verify import pipeline_unsupported
+from kvplan.engine.speculation import auxiliary, hidden_states
 from kvplan.engine.speculation import method as methods
 from kvplan.engine.speculation.rewriting import Draft, rewrite
 from kvplan.engine.speculation.values import Speculation
@@ -65,11 +67,13 @@ def settle(
     draft: Checkpoint | None,
     tensor_parallel: int,
     pipeline_parallel: int,
+    max_model_len: int,
 ) -> Speculation | None:
     """What the launch's speculative decoding is; None without it.
 
     `draft` is the checkpoint of the model that the config names, or of the target without --hf-overrides where it
-    names none. Raises StartupStops where vLLM refuses, InputError where kvplan cannot know the draft.
+    names none; `max_model_len` is the target's, in tokens. Raises StartupStops where vLLM refuses, InputError where
+    kvplan cannot know the draft.
     """
     want, release = wanted(launch), launch.release
     if want is None:
@@ -84,24 +88,13 @@ def settle(
         return found if missing is None else replace(found, failure=missing)
     if method in methods.MODELLESS:
         return _without_model(want, str(method), tensor_parallel)
-    model = want.text("model")
-    if model is None and method not in ("mtp", "dspark"):
-        raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
-    if model is not None and draft is None:
-        raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
-    if draft is not None:
-        draft = _of_speculators(draft, release)
-    try:
-        rewritten = rewrite(draft or checkpoint, release)
-    except Refused as refusal:
-        raise refused(refusal.message, "method", method) from None
-    method = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
-    if method in ("medusa", "mlp_speculator"):
-        return _without_model(want, method, tensor_parallel)
-    _check_target(method, checkpoint, release)
-    rewritten = _named(method, rewritten, checkpoint)
-    tokens = _tokens(want, method, rewritten, checkpoint, release)
-    config = rewritten.checkpoint.config
+    drafted = _drafted(
+        want, method, checkpoint, launch, draft, tensor_parallel=tensor_parallel, max_model_len=max_model_len
+    )
+    if isinstance(drafted, str):
+        return _without_model(want, drafted, tensor_parallel)
+    method, rewritten, tokens, ranks = drafted.method, drafted.draft, drafted.tokens, drafted.tensor_parallel
+    model, config = want.text("model"), rewritten.checkpoint.config
     settled = Speculation(
         method=method,
         tokens=tokens,
@@ -109,7 +102,7 @@ def settle(
         checkpoint=rewritten.checkpoint,
         cache_dtype=_dtype(want),
         attention_backend=_backend(want),
-        draft_tensor_parallel=_tensor_parallel(want, tensor_parallel),
+        draft_tensor_parallel=ranks,
         parallel_drafting=want.flag("parallel_drafting") or method in ("dflash", "dspark"),
         padded=not want.flag("disable_padded_drafter_batch"),
         mixed_vocabularies=want.flag("use_heterogeneous_vocab"),
@@ -125,10 +118,10 @@ def settle(
         and not drafts.supports_pipeline(rewritten.checkpoint, release)
     ):
         raise pipeline_unsupported(draft=True)
+    _check_target(method, checkpoint, release)
     if method == "draft_model":
         _check_vocabulary(want, checkpoint, rewritten.checkpoint)
         geometry = _standalone(rewritten.checkpoint, release)
-        _check_heads(geometry.total_heads, settled.draft_tensor_parallel)
         layers = _last_stage(geometry, pipeline_parallel)
         return replace(settled, geometry=geometry, layers=layers)
     try:
@@ -137,11 +130,70 @@ def settle(
         if refusal.stage != "layers":
             raise _unknown(refusal) from None
         return replace(settled, failure=_not_built(refusal))
+    failure = _unquantised(want, rewritten.checkpoint, release) or _states_missing(method, target, config, release)
+    return replace(settled, layers=layers, failure=failure)
+
+
+def check(checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None, *, max_model_len: int) -> None:
+    """What of it is refused whatever the target's layers are. Raises StartupStops."""
+    want = wanted(launch)
+    if want is None:
+        return
+    method = methods.asked_method(want, launch.release)
+    methods.check_model_given(want, method)
+    if method == hidden_states.METHOD or method in methods.MODELLESS or (want.text("model") and draft is None):
+        return
+    tensor = launch.get("tensor_parallel_size") or 1
+    _drafted(want, method, checkpoint, launch, draft, tensor_parallel=tensor, max_model_len=max_model_len)
+
+
+@dataclass(frozen=True, slots=True)
+class _Drafted:
+    """A draft before the target's layers are looked at."""
+
+    method: str
+    draft: Draft
+    """Under the architecture name that its method gives it."""
+    tokens: int
+    tensor_parallel: int
+
+
+def _drafted(
+    want: Wanted,
+    method: str | None,
+    checkpoint: Checkpoint,
+    launch: Launch,
+    draft: Checkpoint | None,
+    *,
+    tensor_parallel: int,
+    max_model_len: int,
+) -> _Drafted | str:
+    """The draft that `method` and the checkpoints make, or the method where it turns out to have no model."""
+    release, model = launch.release, want.text("model")
+    if model is None and method not in ("mtp", "dspark"):
+        raise refused("num_speculative_tokens must be provided with speculative model", "num_speculative_tokens", None)
+    if model is not None and draft is None:
+        raise InputError(f"--speculative-config: the draft model {model} was not read; give its directory or config")
+    if draft is not None:
+        draft = _of_speculators(draft, release)
+    try:
+        rewritten = rewrite(draft or checkpoint, release)
+    except Refused as refusal:
+        raise refused(refusal.message, "method", method) from None
+    longest = want.whole("max_model_len")
+    _check_class(rewritten.checkpoint, release)
+    _check_length(longest, rewritten.checkpoint, launch)
+    found = methods.detected(method, rewritten.checkpoint, model or checkpoint.reference, checkpoint, release)
+    if found in ("medusa", "mlp_speculator"):
+        return found
+    rewritten = _named(found, rewritten, checkpoint)
+    tokens = _tokens(want, found, rewritten, checkpoint, release)
+    ranks = _tensor_parallel(want, tensor_parallel)
+    _check_longer(longest, max_model_len)
     heads = rewritten.checkpoint.text_config.get("num_attention_heads")
     if isinstance(heads, int):
-        _check_heads(heads, settled.draft_tensor_parallel)
-    failure = quantised.refusal(want.text("quantization"), rewritten.checkpoint, release)
-    return replace(settled, layers=layers, failure=failure or _states_missing(method, target, config, release))
+        _check_heads(heads, ranks)
+    return _Drafted(found, rewritten, tokens, ranks)
 
 
 def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:
@@ -165,6 +217,32 @@ def _of_speculators(draft: Checkpoint, release: Release) -> Checkpoint:
         config.pop("dflash_config", None)
     nested = draft.text_config is not draft.config
     return replace(draft, architectures=names, config=config, text_config=draft.text_config if nested else config)
+
+
+def _unquantised(want: Wanted, draft: Checkpoint, release: Release) -> StartupError | None:
+    """The refusal of a draft that is to be quantised on loading and says nothing of quantisation in its own config.
+
+    Its class looks there for the settings and then among --hf-overrides, for which the speculative config has put a
+    function of its own.
+    """
+    if not release.has(history.DRAFT_QUANTISED_BY_ITS_CONFIG) or draft.quantization is not None:
+        return None
+    classes = (registered.lookup(name, release) for name in draft.architectures)
+    reads = any(found is not None and found.module in draft_names.READ_DRAFT_QUANTISATION for found in classes)
+    asked = want.text("quantization")
+    if asked is None or not reads:
+        return None
+    told = release.has(history.OVERRIDES_OF_DRAFT_HELD)
+    return StartupError(
+        Stage.LAYERS,
+        "ValueError" if told else "AttributeError",
+        "hf_overrides must be a dict for get_quant_config to get the quantization config from it."
+        if told
+        else "'function' object has no attribute 'get'",
+        SpeculativeConfigRefused(
+            key="quantization", value=asked, why=f"the config of {draft.reference} has no quantisation section"
+        ),
+    )
 
 
 def _states_missing(
@@ -342,6 +420,31 @@ def _tensor_parallel(want: Wanted, target: int) -> int:
             ("1", str(target)),
         )
     return asked
+
+
+def _check_class(draft: Checkpoint, release: Release) -> None:
+    """The draft's config has to name a class that the release knows, before its method gives it another name."""
+    if not draft.architectures or any(registered.lookup(name, release) for name in draft.architectures):
+        return
+    try:
+        resolve.resolve(draft.architectures, release, runner="draft")
+    except Refused as refusal:
+        raise _unknown(refusal) from None
+
+
+def _check_length(asked: int | None, draft: Checkpoint, launch: Launch) -> None:
+    """The draft's config bounds the length that the speculative config asks for as the target's does."""
+    if asked is not None:
+        lengths.check_longest(asked, draft, launch)
+
+
+def _check_longer(asked: int | None, target: int) -> None:
+    if asked is not None and asked > target:
+        raise refused(
+            f"speculative_max_model_len={asked} cannot be larger than target_max_model_len={target}",
+            "max_model_len",
+            asked,
+        )
 
 
 def _check_heads(heads: int, tensor_parallel: int) -> None:

@@ -13,6 +13,7 @@ from kvplan.engine.failures import SpeculativeConfigRefused
 from kvplan.engine.stop import StartupStops, config_refuses, of_field, stop
 from kvplan.engine.values import Stage
 from kvplan.history import speculation as history
+from kvplan.launch import fieldvalues
 from kvplan.launch.values import Launch
 from kvplan.releases import ALWAYS, Release, Span
 
@@ -117,9 +118,6 @@ METHODS: Mapping[str, Span] = {
 }
 """Names of methods, in vLLM's order, with the releases that accept them. Those that end in `_mtp` mean `mtp`."""
 
-_WHOLE = ("num_speculative_tokens", "draft_tensor_parallel_size", "max_model_len", "prompt_lookup_max")
-"""Keys that must be whole numbers of at least 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -220,6 +218,7 @@ def wanted(launch: Launch) -> Wanted | None:
         if span is None or not release.within(span):
             known = tuple(name for name, of in KEYS.items() if release.within(of))
             raise refused(of_field(key, "Unexpected keyword argument"), key, config[key], known)
+    _check_value(config, "num_speculative_tokens", release)
     method = config.get("method")
     if method is not None:
         span = METHODS.get(str(method))
@@ -227,12 +226,15 @@ def wanted(launch: Launch) -> Wanted | None:
             known = tuple(name for name, of in METHODS.items() if release.within(of))
             listed = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
             raise refused(of_field("method", f"Input should be {listed}"), "method", method, known)
-    for key in _WHOLE:
-        value = config.get(key)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise refused(of_field(key, "Input should be a valid integer"), key, value)
-        if value < 1:
-            raise refused(of_field(key, "Input should be greater than 0"), key, value)
+    for key in KEYS:
+        _check_value(config, key, release)
     return Wanted(config)
+
+
+def _check_value(config: Mapping[str, Any], key: str, release: Release) -> None:
+    """Raises StartupStops where the field of the config class does not take the value."""
+    if key not in config:
+        return
+    objection = next(iter(fieldvalues.objections("speculative_config", key, config[key], release)), None)
+    if objection is not None:
+        raise refused(of_field(key, objection), key, config[key])

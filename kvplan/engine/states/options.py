@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvplan.checkpoint.values import Checkpoint
-from kvplan.engine.failures import ReplayStatesRefused, StateBlockWithoutPrefixCaching, StateModeRefused
+from kvplan.engine.failures import StateBlockWithoutPrefixCaching, StateModeRefused
 from kvplan.engine.models import families
 from kvplan.engine.models.geometry import ModelGeometry
-from kvplan.engine.options import connectors, given
-from kvplan.engine.stop import StartupStops, config_refuses
+from kvplan.engine.options import given
+from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage, Step
 from kvplan.history import state as history
 from kvplan.launch.values import Launch
@@ -37,6 +37,8 @@ class StateOptions:
     flashinfer: bool = False
     """Whether `--mamba-backend` is FlashInfer's."""
     speculative_tokens: int = 0
+    canvas_tokens: int = 0
+    """Tokens of a diffusion model's canvas, for which a request has as many states as for drafts."""
     attention_block_size: int | None = None
     """The attention block size (tokens) of a hybrid model where the config check settles it."""
     page_padded: int | None = None
@@ -45,6 +47,12 @@ class StateOptions:
 
 
 NO_STATES = StateOptions()
+
+_NEEDS_CHUNKS = {
+    False: "Chunked prefill is required for mamba cache mode 'align'.",
+    True: "Chunked prefill is required for Mamba prefix caching.",
+}
+"""The text, by whether there are modes to choose from no longer."""
 
 
 def resolve(
@@ -56,8 +64,12 @@ def resolve(
     max_model_len: int,
     user_block_size: int | None,
     speculative_tokens: int,
+    canvas_tokens: int = 0,
 ) -> StateOptions:
-    """The state options of `launch`. Raises StartupStops where vLLM refuses them."""
+    """The state options of `launch`. Raises StartupStops where vLLM refuses them.
+
+    `canvas_tokens` are those of a diffusion model's canvas.
+    """
     release = launch.release
     asked_block = launch.get("mamba_block_size")
     if asked_block is not None and asked_block != max_model_len and not prefix_caching:
@@ -67,7 +79,6 @@ def resolve(
             "--mamba-block-size can only be set with --enable-prefix-caching",
         )
     if geometry.state is None:
-        _check_replay(launch, geometry, "none", speculative_tokens)
         return StateOptions(speculative_tokens=speculative_tokens)
     steps: list[Step] = []
     mode = _mode(launch, geometry, prefix_caching, speculative_tokens, steps)
@@ -81,9 +92,10 @@ def resolve(
         user_block_size=asked_block,
         cache_dtype=given.value(launch, "mamba_cache_dtype") or "auto",
         recurrent_dtype=recurrent,
-        replay_window=_replay_window(launch, geometry, mode, speculative_tokens),
-        flashinfer=_backend(launch) == "flashinfer",
+        replay_window=_replay_window(launch),
+        flashinfer=backend(launch) == "flashinfer",
         speculative_tokens=speculative_tokens,
+        canvas_tokens=canvas_tokens,
         steps=tuple(steps),
     )
 
@@ -104,7 +116,7 @@ def _mode(
         raise config_refuses(
             Stage.OPTIONS,
             StateModeRefused(option="--no-enable-chunked-prefill"),
-            "Chunked prefill is required for mamba cache mode 'align'.",
+            _NEEDS_CHUNKS[release.has(history.STATE_MODE_FOLLOWS_PREFIX_CACHING)],
             raised="AssertionError",
         )
     if mode == "align" and speculative_tokens and release.has(history.ALIGN_EXCLUDES_DRAFTS):
@@ -172,7 +184,7 @@ def _recurrent_dtype(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeom
     return dtype
 
 
-def _backend(launch: Launch) -> str:
+def backend(launch: Launch) -> str:
     nested = launch.get("mamba_config")
     asked = launch.get("mamba_backend")
     if asked is None and isinstance(nested, Mapping):
@@ -180,46 +192,6 @@ def _backend(launch: Launch) -> str:
     return str(asked or "triton").lower()
 
 
-def _replay_window(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> int | None:
+def _replay_window(launch: Launch) -> int | None:
     """Columns of the ring that --use-replayssm keeps beside each state."""
-    if not launch.get("use_replayssm"):
-        return None
-    _check_replay(launch, geometry, mode, speculative_tokens)
-    return int(given.value(launch, "replayssm_buffer_len") or 0)
-
-
-def _check_replay(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> None:
-    """Raises StartupStops where --use-replayssm does not go with the model or with other options."""
-    if not launch.get("use_replayssm"):
-        return
-    refused = _replay_refusal(launch, geometry, mode, speculative_tokens)
-    if refused is not None:
-        raise refused
-
-
-def _keeps_v1(launch: Launch) -> bool:
-    """Whether the environment asks for the V1 runner, where V2 is the default for all models."""
-    return launch.environment.get("VLLM_USE_V2_MODEL_RUNNER", "").strip().lower() in ("0", "false")
-
-
-def _replay_refusal(launch: Launch, geometry: ModelGeometry, mode: str, speculative_tokens: int) -> StartupStops | None:
-    backend = _backend(launch)
-    flashinfer_may = launch.release.has(history.REPLAY_RING_LONGER_FOR_FLASHINFER)
-    message = None
-    if not geometry.replays_states:
-        message = f"--use-replayssm is not supported for architecture {geometry.architecture!r}"
-    elif mode == "all":
-        message = "--use-replayssm supports prefix caching only in align mode; pass --mamba-cache-mode align"
-    elif speculative_tokens and not launch.release.has(history.REPLAY_RING_COUNTS_DRAFTS):
-        message = "--use-replayssm does not support speculative decoding"
-    elif backend == "flashinfer" and flashinfer_may and mode == "align":
-        message = "FlashInfer ReplaySSM does not support prefix caching yet"
-    elif backend == "triton" and flashinfer_may and not _keeps_v1(launch):
-        message = "Triton ReplaySSM requires Model Runner V1; use --mamba-backend flashinfer or Model Runner V1"
-    elif backend != "triton" and not (flashinfer_may and backend == "flashinfer"):
-        message = "--use-replayssm requires --mamba-backend triton" + (" or flashinfer" if flashinfer_may else "")
-    elif connectors.transfer(launch) is not None:
-        message = "--use-replayssm is incompatible with KV connectors (P/D disaggregation, KV cache offload)"
-    if message is None:
-        return None
-    return config_refuses(Stage.OPTIONS, ReplayStatesRefused(option="--use-replayssm"), message)
+    return int(given.value(launch, "replayssm_buffer_len") or 0) if launch.get("use_replayssm") else None

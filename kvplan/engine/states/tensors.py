@@ -78,6 +78,8 @@ def build_state(
     if state.kind is StateKind.MAMBA2 and stage is Stage.LAYERS:
         _check_mixer(state, tensor)
     drafts = options.speculative_tokens if state.counts_drafts else 0
+    if state.kind is StateKind.MAMBA2 and state.counts_drafts:
+        drafts = drafts or options.canvas_tokens  # classes with other states ask the speculative config alone
     tensor = 1 if state.replicated else tensor
     shapes = _shapes(state, tensor, drafts, stage)
     dtypes = _dtypes(state, options, release, model_dtype, len(shapes), stage)
@@ -87,6 +89,8 @@ def build_state(
         dtypes = (*dtypes, model_dtype, "float32", model_dtype)
     checkpoints, tokens = _checkpoints(state, options, release, model_dtype, dtypes, hardware)
     extra = options.speculative_tokens
+    if release.has(history.STATES_COUNT_CANVAS):
+        extra = 0 if options.replay_window is not None else extra or options.canvas_tokens
     if options.cache_mode == "align":
         extra += 1 + checkpoints
     elif options.cache_mode == "all" and not release.has(history.EVERY_STATE_COUNTS_DRAFTS):

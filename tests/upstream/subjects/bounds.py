@@ -51,7 +51,13 @@ def _sides(evaluator: Evaluator, field: classes.Field) -> dict[str, float]:
 
 def told(release: Release) -> Facts:
     """kvplan's bounds."""
-    rows = (*bounds.MODEL_BOUNDS, *bounds.ENGINE_BOUNDS, *bounds.SCHEDULER_BOUNDS, *bounds.BATCH_BOUNDS)
+    rows = (
+        *bounds.MODEL_BOUNDS,
+        *bounds.CACHE_BOUNDS,
+        *bounds.PARALLEL_BOUNDS,
+        *bounds.SCHEDULER_BOUNDS,
+        *bounds.BATCH_BOUNDS,
+    )
     return {
         one.name: {side: float(value) for side in _SIDES.values() if (value := getattr(one, side)) is not None}
         for one in rows
