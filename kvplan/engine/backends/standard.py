@@ -417,6 +417,33 @@ _TRITON_FLASHINFER = Backend(
     layouts=always(_BLACKWELL_LAYOUTS),
 )
 
+# Written for AMD, but its class takes any GPU that asks for it by name.
+
+_ROCM_HEAD_SIZES = (32, 64, 96, 128, 160, 192, 224, 256)
+
+
+def _rocm_mm_prefix(_query: BackendQuery, release: Release) -> bool:
+    return release.within("0.18.1", "0.31.0")
+
+
+def _rocm_sink(_query: BackendQuery, release: Release) -> bool:
+    return release.within("0.18.1", "0.18.1")
+
+
+_ROCM_ATTN = Backend(
+    name="ROCM_ATTN",
+    head_sizes=always(_ROCM_HEAD_SIZES, ("0.17.1", tuple(sorted((80, *_ROCM_HEAD_SIZES))))),
+    dtypes=ALL_FLOATS,
+    cache_dtypes=always(
+        ("auto", "bfloat16"), ("0.18.1", ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"))
+    ),
+    attn_types=("decoder", "encoder", "encoder_only"),
+    block_sizes=always((16, 32, 544), ("0.18.1", (MultipleOf(16),))),
+    features={Feature.NON_CAUSAL: "0.20.2", Feature.SLIDING_WINDOW: "0.26.0"},
+    feature_checks={Feature.MM_PREFIX: _rocm_mm_prefix, Feature.SINK: _rocm_sink},
+    layouts=always(("LHBNC", "LBHNC")),
+)
+
 STANDARD: tuple[Backend, ...] = (
     _FLASH_ATTN,
     _FLASHINFER,
@@ -430,5 +457,6 @@ STANDARD: tuple[Backend, ...] = (
     _TRITON_ATTN_DIFFKV,
     _TRITON_FLASH_ATTN,
     _TRITON_FLASHINFER,
+    _ROCM_ATTN,
 )
 """Backends that an ordinary attention layer may run on."""

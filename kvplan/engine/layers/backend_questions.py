@@ -47,6 +47,7 @@ class BackendQuestions:
         self._scheme = scheme
         self._draft = draft
         self._model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.total_kv_heads)
+        self._backend_by_kind = dict(config.backend_by_kind)
         self._queries: dict[tuple[object, ...], BackendQuery] = {}
         self._decisions: dict[BackendQuery, tuple[BackendDecision, dict[int, None], str]] = {}
 
@@ -154,6 +155,9 @@ class BackendQuestions:
 
     def answer(self, layer: LayerGeometry, query: BackendQuery) -> str:
         """The backend that is chosen for the layer. Raises StartupStops where there is none."""
+        own = self._backend_by_kind.get(_kind(query))
+        if own is not None:
+            query = replace(query, requested=own)
         known = self._decisions.get(query)
         if known is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
@@ -184,6 +188,18 @@ class BackendQuestions:
             f"compute capability {self._config.hardware.capability_text}"
             + (f"; refused: {_refusals(decision)}" if decision.rejected else "")
         )
+
+
+def _kind(query: BackendQuery) -> str:
+    """The kind of cache (vLLM's `KVCacheSpecKind`) that a layer will keep, as its question tells it."""
+    if query.attn_type == "encoder_only":
+        return "encoder_only_attention"
+    if query.attn_type == "encoder_decoder":
+        return "cross_attention"
+    window = query.has_sliding_window
+    if query.use_mla:
+        return "sliding_window_mla" if window else "mla_attention"
+    return "sliding_window" if window else "full_attention"
 
 
 def _failure(layer: str, query: BackendQuery) -> Failure:

@@ -33,8 +33,10 @@ class Wishes:
     """Whether FlashInfer may or must use its TRT-LLM kernels; None leaves it to FlashInfer."""
     non_causal: bool
     """Whether every layer is asked about as one that attends in both directions."""
+    backend_by_kind: tuple[tuple[str, str], ...] = ()
+    """Backends (enum names) asked for by the kind of cache that a layer keeps, where they go before `backend`."""
     mixes_directions: bool = False
-    """Whether that is so wherever no backend is named."""
+    """Whether layers are asked about as non-causal wherever no backend is named."""
 
 
 def wishes(launch: Launch, geometry: ModelGeometry, cache_dtype: str) -> Wishes:
@@ -48,6 +50,7 @@ def wishes(launch: Launch, geometry: ModelGeometry, cache_dtype: str) -> Wishes:
         flash_attn_version=boundary_layers.FLASH_ATTENTION if boundary_layers.applies(cache_dtype) else version,
         trtllm=switch(_nested(launch, "use_trtllm_attention")),
         non_causal=switch(_nested(launch, "use_non_causal")) is True,
+        backend_by_kind=_by_kind(launch),
     )
     hook = families.hook_of(geometry.architecture, launch.release)
     if hook is None:
@@ -100,6 +103,14 @@ def _backend(launch: Launch) -> Any:
         )
     backend_names.check(flag, launch.release)
     return flag if flag is not None else nested
+
+
+def _by_kind(launch: Launch) -> tuple[tuple[str, str], ...]:
+    """`--attention-config.backend_per_kind`: kinds of cache and the backends that their layers take."""
+    asked = _nested(launch, "backend_per_kind")
+    if not isinstance(asked, Mapping):
+        return ()
+    return tuple((kind, name.upper()) for kind, name in asked.items() if isinstance(name, str))
 
 
 def indexer_dtype(launch: Launch) -> str:
