@@ -232,7 +232,7 @@ def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch) -> 
 
 
 def _refusal(refused: Refused) -> Failure:
-    if refused.stage == Stage.OPTIONS:
+    if refused.stage == Stage.OPTIONS and refused.check is None:
         return UnknownArchitecture()
     return AssertionFails(check=refused.check) if refused.exception == "AssertionError" else ModelRefused()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, families, needed, pooling, registered, resolve, windows
+from kvplan.engine.models import arch_config, contracts, families, needed, pooling, registered, resolve, windows
 from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.families.general import GENERAL
@@ -67,6 +67,7 @@ def build(
         model_impl=model_impl,
     )
     entry = resolved.entry
+    contracts.check(resolved.architecture, config, text, release)
     use_mla = arch_config.uses_mla(
         found, text, release, wraps_transformers=entry.wraps_transformers, mla_disabled=mla_disabled
     )
@@ -101,7 +102,7 @@ def build(
         entry,
         resolved.runner_type,
         config,
-        causal=pooling.is_causal(resolved.architecture, config, release),
+        causal=pooling.is_causal(resolved.architecture, config, text, release),
         hybrid=hybrid,
     )
     pooled = (entry, resolved.runner_type, attention, pooler or {})
