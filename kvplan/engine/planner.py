@@ -14,7 +14,8 @@ from typing import Any
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import arithmetic as tracing
 from kvplan.engine import views
-from kvplan.engine.backends.layouts import kv_cache_layout
+from kvplan.engine.backends.layouts import disagreement, kv_cache_layout
+from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
 from kvplan.engine.cache_dtypes import modelopt
@@ -247,9 +248,12 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    last = {layer.backend: layer for layer in built.layers if layer.state is None}
+    stages = [_stage_backends(built, rank) for rank in range(config.pipeline_parallel)]
+    disagreed = disagreement(stages, config.release)
+    if disagreed is not None:
+        raise stop(Stage.SPECS, CacheLayoutImpossible(requested=None), disagreed, exception="AssertionError")
     decision = kv_cache_layout(
-        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
+        dict(backend for stage in stages for backend in stage).items(),
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
@@ -260,6 +264,12 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
     if decision.error is not None:
         raise stop(Stage.SPECS, CacheLayoutImpossible(requested=config.cache_layout_wish), decision.error)
     return decision.layout
+
+
+def _stage_backends(built: Built, rank: int) -> list[tuple[str, BackendQuery]]:
+    """The backends of a pipeline stage, each with the question of its last layer."""
+    last = {layer.backend: layer for layer in built.layers if layer.rank == rank and layer.state is None}
+    return [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()]
 
 
 def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
