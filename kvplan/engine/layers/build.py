@@ -24,6 +24,7 @@ from kvplan.engine.failures import (
     InvalidValue,
     KvHeadsNotDivisible,
     LayerNameRejected,
+    StageRefused,
     StateModeRefused,
 )
 from kvplan.engine.layers.backend_questions import BackendQuestions
@@ -65,6 +66,7 @@ def build(
         try:
             for layer in mine:
                 built += builder.add(layer, built)
+            _check_stage(geometry, split, rank)
         except StartupStops as stopped:
             error = error or stopped.error
         built = _of_rank(built, rank, builder.run_cache_dtype)
@@ -88,6 +90,15 @@ def build(
         steps=reasons.steps(),
         error=error,
     )
+
+
+def _check_stage(geometry: ModelGeometry, split: Split, stage: int) -> None:
+    """Raises StartupStops where the model's class refuses the stage that it has built."""
+    start, end = split.bounds(stage, geometry.num_layers)
+    need = next((need for need in geometry.stage_needs if need.fails(stage, start, end)), None)
+    if need is not None:
+        facts = StageRefused(stage=stage, start=start, end=end)
+        raise stop(Stage.LAYERS, facts, need.message, exception=need.exception)
 
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, contracts, families, needed, pooling, registered, resolve, windows
+from kvplan.engine.models import arch_config, contracts, families, needed, pooling, registered, resolve, stages, windows
 from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.families.general import GENERAL
@@ -141,6 +141,7 @@ def build(
         family=inner.name,
         towers=towers(made, family.towers),
         layers=layers,
+        stage_needs=stages.needs(made, innermost),
     )
 
 

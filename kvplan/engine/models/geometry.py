@@ -12,6 +12,7 @@ from kvplan.engine.models.shapes import Form, Latent
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
     from kvplan.engine.models.formats import CacheFormat
+    from kvplan.engine.models.stages import StageNeed
     from kvplan.releases import Release
 
 
@@ -351,6 +352,8 @@ class ModelGeometry:
     towers: tuple[Tower, ...] = ()
     """Encoders for images and sound, where kvplan knows what they split."""
     layers: tuple[LayerGeometry, ...] = field(default=())
+    stage_needs: tuple[StageNeed, ...] = ()
+    """What the model's classes look for in every pipeline stage once its layers are built."""
 
     @property
     def by_general_rule(self) -> bool:
