@@ -7,7 +7,7 @@ every problem.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import arithmetic as tracing
 from kvplan.engine import views
 from kvplan.engine.backends.layouts import disagreement, kv_cache_layout
+from kvplan.engine.backends.selection import select
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
@@ -29,6 +30,7 @@ from kvplan.engine.failures import (
     EmptyStage,
     Failure,
     ModelRefused,
+    NoBackend,
     NotEmulated,
     RefusedOption,
     UnknownArchitecture,
@@ -66,6 +68,7 @@ from kvplan.engine.values import (
 )
 from kvplan.history import backends as backend_history
 from kvplan.launch.values import Launch
+from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -146,14 +149,12 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None:
+        with suppress(StartupStops):
+            _specify(progress, geometry, config, split, range(built.whole_stages))
         raise StartupStops(built.error)
     with _noted(progress):
         weights.check(checkpoint, geometry, config, feed_forward=True)
-    for rank in range(config.pipeline_parallel):
-        mine = tuple(layer for layer in built.layers if layer.rank == rank)
-        run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
-        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
-        progress.specs |= build_specs(mine, size, config.release)
+    _specify(progress, geometry, config, split, range(config.pipeline_parallel))
     for size in progress.sizes.values():
         context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
@@ -172,6 +173,18 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
     _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
+
+
+def _specify(
+    progress: _Progress, geometry: ModelGeometry, config: EngineConfig, split: parallel.Split, stages: range
+) -> None:
+    """The block size and the specs of each of these pipeline stages. Raises StartupStops."""
+    assert progress.built is not None
+    for rank in stages:
+        mine = tuple(layer for layer in progress.built.layers if layer.rank == rank)
+        run_dtype = mine[0].run_cache_dtype if mine else progress.cache_dtype
+        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
+        progress.specs |= build_specs(mine, size, config.release)
 
 
 @contextmanager
@@ -248,7 +261,7 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    stages = [_stage_backends(built, rank) for rank in range(config.pipeline_parallel)]
+    stages = [_stage_backends(built, rank, config.release) for rank in range(config.pipeline_parallel)]
     disagreed = disagreement(stages, config.release)
     if disagreed is not None:
         raise stop(Stage.SPECS, CacheLayoutImpossible(requested=None), disagreed, exception="AssertionError")
@@ -266,10 +279,39 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
     return decision.layout
 
 
-def _stage_backends(built: Built, rank: int) -> list[tuple[str, BackendQuery]]:
-    """The backends of a pipeline stage, each with the question of its last layer."""
+def _stage_backends(built: Built, rank: int, release: Release) -> list[tuple[str, BackendQuery]]:
+    """The backends of a pipeline stage, each with the question of its last layer.
+
+    A stage without any layer answers with what the model-level numbers would choose.
+    """
+    if built.layers and not any(layer.rank == rank for layer in built.layers):
+        return _without_layers(built.layers[0].query, release)
     last = {layer.backend: layer for layer in built.layers if layer.rank == rank and layer.state is None}
     return [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()]
+
+
+def _without_layers(query: BackendQuery, release: Release) -> list[tuple[str, BackendQuery]]:
+    """The backend that the model would get by its own numbers alone, as vLLM asks for it. Raises StartupStops."""
+    asked = replace(
+        query,
+        head_size=query.head_size if query.model_head_size is None else query.model_head_size,
+        kv_cache_dtype=query.run_dtype,
+        use_sparse=False,
+        has_sink=False,
+        has_sliding_window=False,
+        use_mm_prefix=False,
+        use_per_head_quant_scales=False,
+        attn_type="decoder",
+    )
+    chosen = select(asked, release)
+    if chosen.backend is None:
+        raise stop(
+            Stage.SPECS,
+            NoBackend(layer="", cache_dtype=asked.kv_cache_dtype, head_size=asked.head_size),
+            chosen.error or "",
+            exception=chosen.error_type or "ValueError",
+        )
+    return [(chosen.backend, asked)]
 
 
 def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
@@ -487,9 +529,13 @@ def _speculative(config: EngineConfig) -> dict[str, Any]:
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
-    """Each layer's spec after unification, or as the layer asked for it where start-up stopped before."""
+    """Each layer's spec after unification, or as the layer asked for it where start-up stopped before.
+
+    A pool that is too small stops it before the layers get what unification made of their specs.
+    """
     final = dict(progress.specs)
-    if progress.grouping is not None:
+    too_small = any(error.stage == Stage.CAPACITY for error in progress.errors)
+    if progress.grouping is not None and not too_small:
         for group in progress.grouping.groups:
             final |= dict(zip(group.layers, group.specs, strict=True))
     return final

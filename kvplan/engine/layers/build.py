@@ -60,6 +60,7 @@ def build(
     built: list[BuiltLayer] = []
     first_rank_dtype = cache_dtype
     error: StartupError | None = None
+    whole = len(split.stage_starts)
     for rank in range(len(split.stage_starts)):
         mine = [layer for layer in geometry.layers if split.rank_of(layer.index) == rank]
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
@@ -68,10 +69,11 @@ def build(
                 built += builder.add(layer, built)
             _check_stage(geometry, split, rank)
         except StartupStops as stopped:
-            error = error or stopped.error
+            error, whole = error or stopped.error, min(whole, rank)
         built = _of_rank(built, rank, builder.run_cache_dtype)
         if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
             drafted, error = _draft(config.speculation, builder, config)
+            whole = whole if error is None else rank
             built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
@@ -89,6 +91,7 @@ def build(
         backends=reasons.backend_choices(config.release),
         steps=reasons.steps(),
         error=error,
+        whole_stages=whole,
     )
 
 

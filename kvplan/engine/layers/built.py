@@ -45,3 +45,5 @@ class Built:
     backends: tuple[BackendChoice, ...]
     steps: tuple[Step, ...]
     error: StartupError | None = None
+    whole_stages: int = 0
+    """Pipeline stages, from the first on, that were built before one refused."""
