@@ -8,8 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
-from kvplan.engine.backends.selection import BY_NAME, select
-from kvplan.engine.backends.software import passes_for_quantised
+from kvplan.engine.backends.selection import select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.cache_dtypes.packing import ROCM_ONLY
 from kvplan.engine.config import EngineConfig
@@ -132,26 +131,10 @@ class BackendQuestions:
         return query
 
     def brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
-        """The backend that the model's code picks for values narrower than keys. Raises StartupStops where it refuses
-        the cache dtype once it is constructed."""
+        """The backend that the model's code picks for values narrower than keys, which nobody asks beforehand."""
         if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
             return None
-        backend = different_values(query, self._release)
-        asked = replace(query, requested=backend)
-        if passes_for_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
-            asked, self._release
-        ):
-            # Nobody asked the backend before; it refuses once it is constructed.
-            message = f"{backend} does not support a quantized KV cache of kv_cache_dtype={query.kv_cache_dtype!r}."
-            refused = BackendDecision(None, ((backend, ("kv_cache_dtype not supported",)),), error=message)
-            self._trail.choices[query.kv_cache_dtype, refused, asked, self._draft is not None][layer.index] = None
-            raise stop(
-                Stage.BACKEND,
-                NoBackend(cache_dtype=query.kv_cache_dtype, layer=layer.name, head_size=query.head_size),
-                message,
-                exception="NotImplementedError",
-            )
-        return backend
+        return different_values(query, self._release)
 
     def answer(self, layer: LayerGeometry, query: BackendQuery) -> str:
         """The backend that is chosen for the layer. Raises StartupStops where there is none."""

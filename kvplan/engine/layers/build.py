@@ -321,7 +321,7 @@ class _RankBuilder:
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
         backend = layer.custom_backend or "DEEPSEEK_V32_INDEXER"
-        storage = self.config.model_dtype if layer.stores_model_dtype else _INDEXER_DTYPE
+        storage = layer.index_dtype or _INDEXER_DTYPE
         return BuiltLayer(
             geometry=layer,
             rank=self.rank,

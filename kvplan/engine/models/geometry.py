@@ -241,8 +241,8 @@ class LayerGeometry:
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
     brings_value_backend: bool = False
     """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
-    stores_model_dtype: bool = False
-    """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
+    index_dtype: str | None = None
+    """Dtype of the keys of an indexer that stores them as they are; None where they are bytes of its own format."""
     replicates_kv_heads: bool = True
     """False for model code that divides its KV heads by the tensor-parallel size even where that leaves none."""
     reads_cache_config: bool = True

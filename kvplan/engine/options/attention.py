@@ -20,7 +20,7 @@ from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
 from kvplan.launch.conversion import switch
-from kvplan.launch.values import Hardware, Launch
+from kvplan.launch.values import PARSER_REFUSES, Hardware, Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +114,25 @@ def _by_kind(launch: Launch) -> tuple[tuple[str, str], ...]:
 
 
 def indexer_dtype(launch: Launch) -> str:
-    """What the launch asks of the key caches of DeepSeek-V4's indexers, "auto" where its release does not listen."""
-    if _nested(launch, "use_fp4_indexer_cache") is True and launch.release.has(history.INDEXER_ROWS_HALVED):
-        return "mxfp4"
+    """What the launch asks of the key caches of sparse attention's indexers, "auto" where it says nothing.
+
+    The older option `use_fp4_indexer_cache` is "fp4" where it is no second name for `indexer_kv_dtype` yet, and
+    "mxfp4" where it is. Raises StartupStops where the two contradict each other.
+    """
+    chosen = _nested(launch, "indexer_kv_dtype")
+    if _nested(launch, "use_fp4_indexer_cache") is not True or not launch.release.has(history.INDEXER_ROWS_HALVED):
+        return str(chosen or "auto")
     if not launch.release.has(history.INDEXER_ROWS_CHOSEN):
-        return "auto"
-    return str(_nested(launch, "indexer_kv_dtype") or "auto")
+        return "fp4"
+    if chosen not in (None, "auto", "mxfp4"):
+        raise stop(
+            Stage.OPTIONS,
+            InvalidValue(option="--attention-config", value="use_fp4_indexer_cache"),
+            "argument --attention-config/-ac: 1 validation error for AttentionConfig\n  Value error, "
+            f"use_fp4_indexer_cache=True conflicts with indexer_kv_dtype={chosen!r}. Set only indexer_kv_dtype.",
+            exception=PARSER_REFUSES,
+        )
+    return "mxfp4"
 
 
 def check_host_rows(launch: Launch, *, indexes: bool) -> None:
