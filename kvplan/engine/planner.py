@@ -14,7 +14,7 @@ from typing import Any
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import arithmetic as tracing
 from kvplan.engine import views
-from kvplan.engine.backends.layouts import disagreement, kv_cache_layout
+from kvplan.engine.backends.layouts import disagreement, is_block_outermost, kv_cache_layout
 from kvplan.engine.backends.selection import select
 from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
@@ -31,6 +31,7 @@ from kvplan.engine.failures import (
     Failure,
     ModelRefused,
     NoBackend,
+    NoMemory,
     NotEmulated,
     RefusedOption,
     UnknownArchitecture,
@@ -67,6 +68,7 @@ from kvplan.engine.values import (
     Step,
 )
 from kvplan.history import backends as backend_history
+from kvplan.history import capacity as capacity_history
 from kvplan.launch.values import Launch
 from kvplan.releases import Release
 
@@ -160,6 +162,9 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     _check_pages(progress.specs)
     progress.layout = _layout(launch, config, built, progress.specs)
     progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
+    if not all(spec.page_bytes for spec in progress.specs.values()):
+        # A page of no bytes is divided by when requests are priced, and there the specs are asked about ranks first.
+        context_parallel.check_specs(progress.specs.values(), config.decode_context_parallel)
     grouped = grouping.group(
         progress.specs,
         config.release,
@@ -335,17 +340,18 @@ def _check_layout(launch: Launch, config: EngineConfig, stage: Stage) -> None:
     connectors.preferred_layout(launch, stage, use_mla=config.use_mla)
 
 
-def _check_stages(names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig) -> None:
+def _check_stages(
+    names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig, layout: str | None
+) -> None:
     """Every pipeline stage must hold part of the cache: the pool is divided by the layers of each."""
     if not groups or all(names):
         return
-    divides = config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL)
-    raise stop(
-        Stage.CAPACITY,
-        EmptyStage(),
-        "integer division or modulo by zero" if divides else "group_size must be greater than 0",
-        exception="ZeroDivisionError" if divides else "AssertionError",
-    )
+    message, exception = "group_size must be greater than 0", "AssertionError"
+    if config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL):
+        divides = config.release.has(capacity_history.LAYERS_STRIDE_ALONE) and not is_block_outermost(layout or "")
+        message = "integer division or modulo by zero" if divides else ""
+        exception = "ZeroDivisionError" if divides else "AssertionError"
+    raise stop(Stage.CAPACITY, EmptyStage(), message, exception=exception)
 
 
 def _size_and_view(
@@ -362,17 +368,19 @@ def _size_and_view(
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
-    specs = (spec for group in grouped.groups for spec in group.specs)
-    context_parallel.check_specs(specs, config.decode_context_parallel)
     if not isinstance(available, MemoryEstimate):
         sized = sizing.size(workers, config, available, whole=grouped.groups)
     else:
         sized = sizing.size_estimated(workers, config, available, whole=grouped.groups)
+    if sized.error is None or not isinstance(sized.error.facts, NoMemory):
+        # Only where there is any memory is the need of a request asked for.
+        specs = (spec for group in grouped.groups for spec in group.specs)
+        context_parallel.check_specs(specs, config.decode_context_parallel)
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)
     try:
-        _check_stages(names, grouped.groups, config)
+        _check_stages(names, grouped.groups, config, progress.layout)
         state_blocks.check_planned([group.block_size for group in grouped.groups], config)
         prefix_units.check(launch, grouped.groups, config)
     except StartupStops as stopped:
