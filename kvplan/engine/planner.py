@@ -400,7 +400,16 @@ def _size_and_view(
                     same = (layer.backend, layer.cache_dtype, layer.run_cache_dtype, spec, kernel)
                     if same not in checked:
                         checked.add(same)
-                        views.check_view(name, layer, spec, kernel, num_blocks, config)
+                        views.check_view(
+                            name,
+                            layer,
+                            spec,
+                            kernel,
+                            num_blocks,
+                            config,
+                            layout=progress.layout,
+                            pool_stride=sizing.bytes_per_block(groups, config.release),
+                        )
     except StartupStops as stopped:
         progress.errors.append(stopped.error)
 
