@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, contracts, families, needed, pooling, registered, resolve, stages, windows
+from kvplan.engine.models import (
+    arch_config,
+    contracts,
+    families,
+    needed,
+    pooling,
+    registered,
+    resolve,
+    rotations,
+    stages,
+    windows,
+)
 from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.families.general import GENERAL
@@ -90,6 +101,7 @@ def build(
         innermost, inner = _innermost(made, family)
         needed.check(innermost)
         layers = _layers(innermost, inner)
+        rotations.check(innermost, layers)
     except Refused as refused:
         refused.towers = tuple(tower for tower in towers(made, family.towers) if not tower.late)
         raise
