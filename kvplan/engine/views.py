@@ -73,10 +73,10 @@ def _check_split(name: str, spec: AttentionSpec, kernel_block: int, layout: str 
     raise stop(
         Stage.KV_CACHE_VIEW,
         AssertionFails(check="a block that is not one dense page is cut into kernel blocks", layer=name),
-        f"The resolved KV cache layout ({layout}) does not store blocks as dense, unpadded pages (block stride {stride} "
-        f"!= page {dense}), so a manager block cannot be split into {spec.block_size // kernel_block} kernel blocks of "
-        f"{kernel_block} tokens. Reduce --block-size to {kernel_block} or set VLLM_KV_CACHE_LAYOUT to a layer-compact "
-        "layout (e.g. LBNHC).",
+        f"The resolved KV cache layout ({layout}) does not store blocks as dense, unpadded pages (block stride "
+        f"{stride} != page {dense}), so a manager block cannot be split into {spec.block_size // kernel_block} kernel "
+        f"blocks of {kernel_block} tokens. Reduce --block-size to {kernel_block} or set VLLM_KV_CACHE_LAYOUT to a "
+        "layer-compact layout (e.g. LBNHC).",
     )
 
 

@@ -135,7 +135,7 @@ def keeps_nothing(made: Construction) -> bool:
 
 
 def attends_both_ways(made: Construction) -> bool:
-    """Whether the attention of a hybrid keeps nothing, as its class reads `is_causal` in the language model's config."""
+    """Whether the attention of a hybrid keeps nothing, as its class reads `is_causal` in the text config."""
     if not made.release.has(history.GATED_ATTENTION_READS_CAUSAL):
         return False
     declared = contracts.declared_causal(made.architecture, made.config, made.text, made.release)

@@ -41,11 +41,11 @@ def check(plan: Plan) -> Iterator[Finding]:
         yield _finding(
             f"{stages} leaves a stage{layers} without any ({said(error)})", "give every stage a layer that has a cache"
         )
-    for error, facts in plan.failures(StageRefused):
-        held = f"layers {facts.start} to {facts.end - 1}" if facts.end > facts.start else "no layers"
+    for error, stage in plan.failures(StageRefused):
+        held = f"layers {stage.start} to {stage.end - 1}" if stage.end > stage.start else "no layers"
         yield _finding(
-            f"{name} cannot be built in {release} with {held} in pipeline stage {facts.stage + 1}: its class asks every "
-            f"stage for a layer with routed experts, or for more layers before it ({said(error)})",
+            f"{name} cannot be built in {release} with {held} in pipeline stage {stage.stage + 1}: its class asks "
+            f"every stage for a layer with routed experts, or for more layers before it ({said(error)})",
             f"give every stage such a layer with {PARTITION}, or {instead}",
         )
     for error, _ in plan.failures(PipelinePartition):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry, State
-from kvplan.engine.models.recipe import named
 from kvplan.engine.models.pooling import attends_both_ways
+from kvplan.engine.models.recipe import named
 from kvplan.engine.models.states import attention_layer, by_types, kda, state_layer, types_of
 
 if TYPE_CHECKING:

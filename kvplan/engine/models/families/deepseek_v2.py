@@ -9,8 +9,8 @@ from kvplan.engine.models.drafting import DraftRecipe, Start, own
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.models.hooks import ConfigHook, HookedDtype, fp8_on_datacenter_blackwell
-from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.recipe import by_layer_types, named
+from kvplan.engine.models.refusals import Refused
 from kvplan.history import cache
 
 if TYPE_CHECKING:

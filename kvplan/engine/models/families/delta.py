@@ -8,8 +8,8 @@ from kvplan.engine.models.drafting import MTP_LAYER, NEXTN, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry, State, StateDtype, StateKind
 from kvplan.engine.models.hooks import ConfigHook, HookedDtype, declared_dtype
-from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.pooling import attends_both_ways
+from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.states import (
     attention_layer,
     by_types,
