@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,3 +122,27 @@ def test_stages_that_support_other_layouts() -> None:
     )
     assert refusal(plan)[1] == "AssertionError"
     assert refusal(plan)[2].startswith("Workers disagree on supported KV cache layouts: [[")
+
+
+def test_groups_of_a_norm_that_do_not_divide_over_ranks(tmp_path: Path) -> None:
+    config = {
+        "architectures": ["BailingMoeV2_5ForCausalLM"],
+        "model_type": "bailing_hybrid",
+        "use_bias": False,
+        "group_norm_size": 4,
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 16,
+        "num_hidden_layers": 6,
+        "layer_group_size": 3,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "qk_nope_head_dim": 128,
+        "v_head_dim": 128,
+        "head_dim": 128,
+        "max_position_embeddings": 8192,
+        "vocab_size": 1000,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    plan = planned(f"vllm serve {tmp_path} -tp 8 --trust-remote-code", release="0.22.1")
+    assert refusal(plan) == ("layers", "AssertionError", "tp_size must be <= group_norm_size for local rms norm")

@@ -19,6 +19,7 @@ from kvplan.engine.checks import attention
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import (
+    AssertionFails,
     DraftNotBuilt,
     E5m2WithScales,
     InvalidValue,
@@ -102,6 +103,17 @@ def _check_stage(geometry: ModelGeometry, split: Split, stage: int) -> None:
     if need is not None:
         facts = StageRefused(stage=stage, start=start, end=end)
         raise stop(Stage.LAYERS, facts, need.message, exception=need.exception)
+
+
+def _check_norm(layer: LayerGeometry, tensor: int) -> None:
+    """Raises StartupStops where the groups of a layer's norm do not divide over the ranks."""
+    groups = layer.norm_groups
+    if groups is None or (tensor <= groups and groups % tensor == 0):
+        return
+    few = "tp_size must be <= group_norm_size for local rms norm"
+    message = few if tensor > groups else "group_norm_size must be divisible by tp_size"
+    facts = AssertionFails(check="groups of the norm divide over the ranks", layer=layer.name)
+    raise stop(Stage.LAYERS, facts, message, exception="AssertionError")
 
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
@@ -280,6 +292,7 @@ class _RankBuilder:
         if layer.state is None or layer.custom_backend is None:
             raise ValueError(f"{layer.name} is a state layer without a state")
         config = self.config
+        _check_norm(layer, self.split.tensor)
         if (
             config.num_speculative_tokens
             and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)

@@ -241,6 +241,8 @@ class LayerGeometry:
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
     brings_value_backend: bool = False
     """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
+    norm_groups: int | None = None
+    """Groups of a state layer's norm that have to divide over the tensor-parallel ranks; None where nothing asks."""
     index_dtype: str | None = None
     """Dtype of the keys of an indexer that stores them as they are; None where they are bytes of its own format."""
     replicates_kv_heads: bool = True
