@@ -239,15 +239,16 @@ def _by_class(
         raise InputError(f"{file}: {_zero(data)} is 0 and something is divided by it: correct the value") from None
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
+    flat, nested = _parted(overrides)
     try:
-        _override_object(built, overrides)
+        _override_object(built, flat)
     except Exception as error:
         raise InputError(
             f"--hf-overrides: {_reason(error)}: correct the override (model type {model_type!r})"
         ) from None
     try:
-        for name, nested in _text_sections(built):
-            setattr(built, name, nested)
+        for name, section in _text_sections(built):
+            setattr(built, name, section)
         text = built.get_text_config()
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
@@ -259,12 +260,22 @@ def _by_class(
     try:
         for part in (built, text):
             _standard_rope(part)
+    except Exception as error:
+        raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
+    try:
+        _override_object(built, nested)
+        text = built.get_text_config()
+    except Exception as error:
+        raise InputError(
+            f"--hf-overrides: {_reason(error)}: correct the override (model type {model_type!r})"
+        ) from None
+    try:
         seen: dict[int, Plain] = {}
         config = _plain_config(built, seen)
         if model_type in REDIRECTS and "model_type" not in overrides:
             config["model_type"] = model_type
-        section = seen.get(id(text))
-        plain_text = _plain_config(text, seen) if section is None else section
+        known = seen.get(id(text))
+        plain_text = _plain_config(text, seen) if known is None else known
         _keep_originals(config, data)
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
@@ -317,15 +328,39 @@ def _text_sections(built: Any) -> list[tuple[str, Any]]:
     return []
 
 
+def _parted(overrides: Mapping[str, Any]) -> tuple[Plain, Plain]:
+    """The overrides that are plain values, and those that are objects.
+
+    vLLM sets the former while it loads the config, before it brings rotary parameters into their present form, and
+    the latter afterwards: a `rope_parameters` among them stands as it was given.
+    """
+    nested = {name: value for name, value in overrides.items() if isinstance(value, Mapping)}
+    return {name: value for name, value in overrides.items() if name not in nested}, nested
+
+
 def _override_object(config: Any, overrides: Mapping[str, Any]) -> None:
+    """Set values on a config: an object updates a nested config, or takes the place of what stands there."""
     from transformers import PretrainedConfig
 
     for name, value in overrides.items():
         current = getattr(config, name, None)
         if isinstance(value, Mapping) and isinstance(current, PretrainedConfig):
-            _override_object(current, value)
+            _update_nested(current, value)
         else:
             setattr(config, name, copy.deepcopy(value))
+
+
+def _update_nested(target: Any, updates: Mapping[str, Any]) -> None:
+    """Update a nested config, and the dicts in it, in depth."""
+    plain = isinstance(target, dict)
+    for name, value in updates.items():
+        current = target.get(name) if plain else getattr(target, name, None)
+        if isinstance(value, Mapping) and (isinstance(current, dict) or hasattr(current, "__dict__")):
+            _update_nested(current, value)
+        elif plain:
+            target[name] = copy.deepcopy(value)
+        else:
+            setattr(target, name, copy.deepcopy(value))
 
 
 def _standard_rope(config: Any) -> None:

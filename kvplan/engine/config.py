@@ -77,6 +77,8 @@ class EngineConfig:
     num_gpu_blocks_override: int | None
     kv_cache_memory_bytes: int | None
     attention_backend: str | None
+    backend_by_kind: tuple[tuple[str, str], ...]
+    """Backends asked for by the kind of cache that a layer keeps."""
     flash_attn_version: int | None
     use_trtllm_attention: bool | None
     use_non_causal: bool
@@ -247,6 +249,7 @@ def validate(
         num_gpu_blocks_override=given.value(launch, "num_gpu_blocks_override"),
         kv_cache_memory_bytes=given.value(launch, "kv_cache_memory_bytes"),
         attention_backend=wishes.backend,
+        backend_by_kind=wishes.backend_by_kind,
         flash_attn_version=wishes.flash_attn_version,
         use_trtllm_attention=wishes.trtllm,
         use_non_causal=wishes.non_causal,

@@ -483,6 +483,19 @@ class EmptyStage(Failure):
     code = "empty_stage"
 
 
+class StageRefused(Failure):
+    """A pipeline stage whose layers are not what the model's class looks for among them."""
+
+    code = "stage_refused"
+
+    stage: int
+    """Counted from 0."""
+    start: int
+    """Its first decoder layer."""
+    end: int
+    """The decoder layer after its last one."""
+
+
 class RanksRefused(Failure):
     """Options of ranks, nodes and expert balancing that exclude each other."""
 

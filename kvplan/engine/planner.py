@@ -7,7 +7,7 @@ every problem.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine import after, views
 from kvplan.engine import arithmetic as tracing
 from kvplan.engine.after.planned import Planned
-from kvplan.engine.backends.layouts import kv_cache_layout
+from kvplan.engine.backends.layouts import disagreement, is_block_outermost, kv_cache_layout
+from kvplan.engine.backends.selection import select
+from kvplan.engine.backends.values import BackendQuery
 from kvplan.engine.blocks import block_size, prefix_units, state_blocks
 from kvplan.engine.blocks.block_size import BlockSize
 from kvplan.engine.cache_dtypes import modelopt, resolution
@@ -28,6 +30,8 @@ from kvplan.engine.failures import (
     EmptyStage,
     Failure,
     ModelRefused,
+    NoBackend,
+    NoMemory,
     NotEmulated,
     RefusedOption,
     UnknownArchitecture,
@@ -69,8 +73,10 @@ from kvplan.engine.values import (
 )
 from kvplan.errors import InputError
 from kvplan.history import backends as backend_history
+from kvplan.history import capacity as capacity_history
 from kvplan.launch.lookedat import not_looked_at
 from kvplan.launch.values import Launch
+from kvplan.releases import Release
 
 
 @dataclass(slots=True)
@@ -144,23 +150,24 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     built = progress.built = layers.build(checkpoint, geometry, config, split, resolved.cache_dtype)
     progress.steps += built.steps
     if built.error is not None and not built.of_draft:
+        _specify_whole_stages(progress, geometry, config, split)
         raise StartupStops(built.error)
     with _noted(progress):
         config_values.check_feed_forward(checkpoint, geometry, config)
     with _noted(progress):
         weights.check(checkpoint, launch, geometry, config, feed_forward=True)
     if built.error is not None:
+        _specify_whole_stages(progress, geometry, config, split)
         raise StartupStops(built.error)
-    for rank in range(config.pipeline_parallel):
-        mine = tuple(layer for layer in built.layers if layer.rank == rank)
-        run_dtype = mine[0].run_cache_dtype if mine else resolved.cache_dtype
-        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
-        progress.specs |= build_specs(mine, size, config.release)
+    _specify(progress, geometry, config, split, range(config.pipeline_parallel))
     for size in progress.sizes.values():
         context_parallel.check_interleave(launch, config.decode_context_parallel, size.block_size)
     _check_pages(progress.specs)
     progress.layout = _layout(launch, config, built, progress.specs)
     progress.specs = strides.within_layout(progress.specs, progress.layout, config.release)
+    if not all(spec.page_bytes for spec in progress.specs.values()):
+        # A page of no bytes is divided by when requests are priced, and there the specs are asked about ranks first.
+        context_parallel.check_specs(progress.specs.values(), config.decode_context_parallel)
     grouped = grouping.group(
         progress.specs,
         config.release,
@@ -217,6 +224,27 @@ def _speculation(
     except InputError:
         check_options(checkpoint, launch, geometry, draft)
         raise
+
+
+def _specify_whole_stages(
+    progress: _Progress, geometry: ModelGeometry, config: EngineConfig, split: parallel.Split
+) -> None:
+    """The specs of the stages that were built before one refused, as far as they can be had."""
+    assert progress.built is not None
+    with suppress(StartupStops):
+        _specify(progress, geometry, config, split, range(progress.built.whole_stages))
+
+
+def _specify(
+    progress: _Progress, geometry: ModelGeometry, config: EngineConfig, split: parallel.Split, stages: range
+) -> None:
+    """The block size and the specs of each of these pipeline stages. Raises StartupStops."""
+    assert progress.built is not None
+    for rank in stages:
+        mine = tuple(layer for layer in progress.built.layers if layer.rank == rank)
+        run_dtype = mine[0].run_cache_dtype if mine else progress.cache_dtype
+        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
+        progress.specs |= build_specs(mine, size, config.release)
 
 
 @contextmanager
@@ -279,7 +307,7 @@ def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch, dra
 
 
 def _refusal(refused: Refused) -> Failure:
-    if refused.stage == Stage.OPTIONS:
+    if refused.stage == Stage.OPTIONS and refused.check is None:
         return UnknownArchitecture()
     return AssertionFails(check=refused.check) if refused.exception == "AssertionError" else ModelRefused()
 
@@ -294,9 +322,12 @@ def _check_pages(specs: dict[str, LayerSpec]) -> None:
 
 
 def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str, LayerSpec]) -> str | None:
-    last = {layer.backend: layer for layer in built.layers if layer.state is None}
+    stages = [_stage_backends(built, rank, config.release) for rank in range(config.pipeline_parallel)]
+    disagreed = disagreement(stages, config.release)
+    if disagreed is not None:
+        raise stop(Stage.SPECS, CacheLayoutImpossible(requested=None), disagreed, exception="AssertionError")
     decision = kv_cache_layout(
-        [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()],
+        dict(backend for stage in stages for backend in stage).items(),
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
         requested=config.cache_layout_wish,
@@ -307,6 +338,41 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
     if decision.error is not None:
         raise stop(Stage.SPECS, CacheLayoutImpossible(requested=config.cache_layout_wish), decision.error)
     return decision.layout
+
+
+def _stage_backends(built: Built, rank: int, release: Release) -> list[tuple[str, BackendQuery]]:
+    """The backends of a pipeline stage, each with the question of its last layer.
+
+    A stage without any layer answers with what the model-level numbers would choose.
+    """
+    if built.layers and not any(layer.rank == rank for layer in built.layers):
+        return _without_layers(built.layers[0].query, release)
+    last = {layer.backend: layer for layer in built.layers if layer.rank == rank and layer.state is None}
+    return [(name, replace(layer.query, run_cache_dtype=layer.run_cache_dtype)) for name, layer in last.items()]
+
+
+def _without_layers(query: BackendQuery, release: Release) -> list[tuple[str, BackendQuery]]:
+    """The backend that the model would get by its own numbers alone, as vLLM asks for it. Raises StartupStops."""
+    asked = replace(
+        query,
+        head_size=query.head_size if query.model_head_size is None else query.model_head_size,
+        kv_cache_dtype=query.run_dtype,
+        use_sparse=False,
+        has_sink=False,
+        has_sliding_window=False,
+        use_mm_prefix=False,
+        use_per_head_quant_scales=False,
+        attn_type="decoder",
+    )
+    chosen = select(asked, release)
+    if chosen.backend is None:
+        raise stop(
+            Stage.SPECS,
+            NoBackend(layer="", cache_dtype=asked.kv_cache_dtype, head_size=asked.head_size),
+            chosen.error or "",
+            exception=chosen.error_type or "ValueError",
+        )
+    return [(chosen.backend, asked)]
 
 
 def _connector_layout(launch: Launch, config: EngineConfig) -> str | None:
@@ -330,17 +396,18 @@ def _check_layout(launch: Launch, config: EngineConfig, stage: Stage) -> None:
     connectors.preferred_layout(launch, stage, use_mla=config.use_mla)
 
 
-def _check_stages(names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig) -> None:
+def _check_stages(
+    names: list[frozenset[str]], groups: tuple[CacheGroup, ...], config: EngineConfig, layout: str | None
+) -> None:
     """Every pipeline stage must hold part of the cache: the pool is divided by the layers of each."""
     if not groups or all(names):
         return
-    divides = config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL)
-    raise stop(
-        Stage.CAPACITY,
-        EmptyStage(),
-        "integer division or modulo by zero" if divides else "group_size must be greater than 0",
-        exception="ZeroDivisionError" if divides else "AssertionError",
-    )
+    message, exception = "group_size must be greater than 0", "AssertionError"
+    if config.release.has(backend_history.LAYOUT_RESOLVED_FOR_MODEL):
+        divides = config.release.has(capacity_history.LAYERS_STRIDE_ALONE) and not is_block_outermost(layout or "")
+        message = "integer division or modulo by zero" if divides else ""
+        exception = "ZeroDivisionError" if divides else "AssertionError"
+    raise stop(Stage.CAPACITY, EmptyStage(), message, exception=exception)
 
 
 def _size_and_view(
@@ -357,17 +424,19 @@ def _size_and_view(
         for rank in range(config.pipeline_parallel)
     ]
     workers = [tuple(group.on_worker(mine) for group in grouped.groups) if mine else () for mine in names]
-    specs = (spec for group in grouped.groups for spec in group.specs)
-    context_parallel.check_specs(specs, config.decode_context_parallel)
     if not isinstance(available, MemoryEstimate):
         sized = sizing.size(workers, config, available, whole=grouped.groups)
     else:
         sized = sizing.size_estimated(workers, config, available, whole=grouped.groups)
+    if sized.error is None or not isinstance(sized.error.facts, NoMemory):
+        # Only where there is any memory is the need of a request asked for.
+        specs = (spec for group in grouped.groups for spec in group.specs)
+        context_parallel.check_specs(specs, config.decode_context_parallel)
     progress.capacity = sized.capacity
     if sized.error is not None:
         progress.errors.append(sized.error)
     try:
-        _check_stages(names, grouped.groups, config)
+        _check_stages(names, grouped.groups, config, progress.layout)
         state_blocks.check_planned([group.block_size for group in grouped.groups], config)
         prefix_units.check(launch, grouped.groups, config)
     except StartupStops as stopped:
@@ -387,7 +456,16 @@ def _size_and_view(
                     same = (layer.backend, layer.cache_dtype, layer.run_cache_dtype, spec, kernel)
                     if same not in checked:
                         checked.add(same)
-                        views.check_view(name, layer, spec, kernel, num_blocks, config)
+                        views.check_view(
+                            name,
+                            layer,
+                            spec,
+                            kernel,
+                            num_blocks,
+                            config,
+                            layout=progress.layout,
+                            pool_stride=sizing.bytes_per_block(groups, config.release),
+                        )
     except StartupStops as stopped:
         progress.errors.append(stopped.error)
 
@@ -525,9 +603,13 @@ def _speculative(config: EngineConfig) -> dict[str, Any]:
 
 
 def _final_specs(progress: _Progress) -> dict[str, LayerSpec]:
-    """Each layer's spec after unification, or as the layer asked for it where start-up stopped before."""
+    """Each layer's spec after unification, or as the layer asked for it where start-up stopped before.
+
+    A pool that is too small stops it before the layers get what unification made of their specs.
+    """
     final = dict(progress.specs)
-    if progress.grouping is not None:
+    too_small = any(error.stage == Stage.CAPACITY for error in progress.errors)
+    if progress.grouping is not None and not too_small:
         for group in progress.grouping.groups:
             final |= dict(zip(group.layers, group.specs, strict=True))
     return final

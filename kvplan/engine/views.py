@@ -65,21 +65,42 @@ def all_take(kernels: list[Kernels], size: int) -> bool:
     )
 
 
+def _check_split(name: str, spec: AttentionSpec, kernel_block: int, layout: str | None, pool_stride: int) -> None:
+    """A block can only be cut into kernel blocks where its page is dense: unpadded, and alone in the block."""
+    stride = pool_stride if layout is not None and is_block_outermost(layout) else spec.page_bytes
+    dense = spec.unpadded_page_bytes
+    if kernel_block == spec.block_size or stride == dense:
+        return
+    raise stop(
+        Stage.KV_CACHE_VIEW,
+        AssertionFails(check="a block that is not one dense page is cut into kernel blocks", layer=name),
+        f"The resolved KV cache layout ({layout}) does not store blocks as dense, unpadded pages (block stride "
+        f"{stride} != page {dense}), so a manager block cannot be split into {spec.block_size // kernel_block} kernel "
+        f"blocks of {kernel_block} tokens. Reduce --block-size to {kernel_block} or set VLLM_KV_CACHE_LAYOUT to a "
+        "layer-compact layout (e.g. LBNHC).",
+    )
+
+
 def check_view(
-    name: str, layer: BuiltLayer, spec: LayerSpec, kernel_block: int, num_blocks: int, config: EngineConfig
+    name: str,
+    layer: BuiltLayer,
+    spec: LayerSpec,
+    kernel_block: int,
+    num_blocks: int,
+    config: EngineConfig,
+    *,
+    layout: str | None = None,
+    pool_stride: int = 0,
 ) -> None:
-    """Compare what is allocated for one layer with what its view covers. Raises StartupStops where they differ."""
+    """Compare what is allocated for one layer with what its view covers. Raises StartupStops where they differ.
+
+    `pool_stride` are the bytes between blocks where `layout` has them outermost, with a page of every layer in each.
+    """
     release = config.release
     if isinstance(spec, MambaSpec):
         return
     if release.has(cache.VIEW_DERIVED_FROM_SPEC):
-        if spec.page_size_padded is not None and kernel_block != spec.block_size:
-            raise stop(
-                Stage.KV_CACHE_VIEW,
-                AssertionFails(check="a padded page is split into kernel blocks", layer=name),
-                "Padded KV pages do not support kernel block splitting.",
-                exception="AssertionError",
-            )
+        _check_split(name, spec, kernel_block, layout, pool_stride)
         return
     try:
         shape = view_shape(

@@ -187,3 +187,10 @@ V1_RUNNER_NAMED_WITH_ASYNC = Behaviour(
     since="0.33.0",
     where="config/vllm.py",
 )
+LAYERS_STRIDE_ALONE = Behaviour(
+    "LAYERS_STRIDE_ALONE",
+    "where blocks are not outermost in memory each layer's blocks are counted by their own stride, and a pipeline "
+    "stage without any is divided by; before, it failed an assertion",
+    since="0.32.0",
+    where="v1/core/kv_cache_utils.py",
+)

@@ -104,6 +104,12 @@ FLASH_ATTN_ASKS_WITH_SHAPE = Behaviour(
     reference="vllm#42569",
     where="v1/attention/backends/flash_attn.py",
 )
+TRITON_DIFFKV_TAKES_FP8 = Behaviour(
+    "TRITON_DIFFKV_TAKES_FP8",
+    "TRITON_ATTN_DIFFKV keeps an fp8 cache; before, no quantised one",
+    since="0.32.0",
+    where="v1/attention/backends/triton_attn_diffkv.py",
+)
 SWAP_SPACE_CHECKED = Behaviour(
     "SWAP_SPACE_CHECKED",
     "--swap-space times the tensor-parallel size must stay below 70 % of the host's memory",

@@ -42,6 +42,24 @@ MLA_NEEDS_CAUSAL = Behaviour(
     reference="vllm#52948",
     where="config/model.py",
 )
+GATED_ATTENTION_READS_CAUSAL = Behaviour(
+    "GATED_ATTENTION_READS_CAUSAL",
+    "the gated attention of Qwen3-Next and Qwen3.5 keeps nothing where the config says is_causal: false",
+    since="0.24.0",
+    where="model_executor/models/qwen3_next.py",
+)
+COLQWEN_DECLARES_DIRECTION = Behaviour(
+    "COLQWEN_DECLARES_DIRECTION",
+    "ColQwen3.5 checkpoints have to declare retrieval_attention_contract",
+    since="0.27.1",
+    where="model_executor/models/config.py",
+)
+BIDIRECTIONAL_LLAMA_NAMES_POOLING = Behaviour(
+    "BIDIRECTIONAL_LLAMA_NAMES_POOLING",
+    "a bidirectional Llama without a field 'pooling' is refused in words; before, the field was missed",
+    since="0.29.0",
+    where="model_executor/models/config.py",
+)
 TRANSFORMERS_BACKEND_USES_MLA = Behaviour(
     "TRANSFORMERS_BACKEND_USES_MLA",
     "models on the Transformers backend with a kv_lora_rank keep an MLA cache",

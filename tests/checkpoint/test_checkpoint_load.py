@@ -240,6 +240,23 @@ def test_overrides_reach_nested_configs_and_the_catalog() -> None:
     assert architecture.architectures == ("Gemma3ForCausalLM",)
 
 
+def test_rope_overrides_of_a_wrapper_do_not_reach_its_language_model() -> None:
+    rope = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    plain = load("Qwen/Qwen2.5-VL-7B-Instruct")
+    for name in ("rope_scaling", "rope_parameters"):
+        changed = load("Qwen/Qwen2.5-VL-7B-Instruct", hf_overrides={name: rope})
+        assert changed.config[name] == rope
+        assert changed.text_config["rope_parameters"] == plain.text_config["rope_parameters"]
+
+
+def test_overrides_below_a_section_update_the_objects_in_it() -> None:
+    name = "Qwen/Qwen2.5-VL-7B-Instruct"
+    theta = load(name).text_config["rope_parameters"]["rope_theta"]
+    changed = load(name, hf_overrides={"text_config": {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}})
+    rope = changed.text_config["rope_parameters"]
+    assert (rope["rope_type"], rope["factor"], rope["rope_theta"]) == ("yarn", 4.0, theta)
+
+
 def test_overrides_of_unknown_types_work_alike(tmp_path: Path) -> None:
     model = load("chatglm3-6b", hf_overrides={"seq_length": 4096, "rope_scaling": {"factor": 2.0}})
     assert model.config["seq_length"] == 4096

@@ -65,7 +65,13 @@ def sparse_with_sinks(query: BackendQuery, release: Release) -> BackendDecision:
     plain = replace(query, has_sink=False)
     decision = select(plain, release)
     if decision.backend is None:
-        return decision
+        # The model's code asks beforehand, and puts its own words in the place of the selector's.
+        return replace(
+            decision,
+            error="HYV4 sparse attention was requested, but no valid sparse MLA backend is available for current "
+            "runtime/config. Refusing to fall back to dense attention.",
+            error_type="RuntimeError",
+        )
     # vLLM validates the variant without the context-parallel and connector questions.
     alone = replace(plain, use_dcp=False, use_pcp=False, use_batch_invariant=False)
     if reasons(BY_NAME["FLASHMLA_SPARSE"], alone, release):

@@ -95,6 +95,19 @@ def kv_cache_layout(
     return LayoutDecision(candidates[0], candidates)
 
 
+def disagreement(workers: Iterable[Iterable[tuple[str, BackendQuery]]], release: Release) -> str | None:
+    """vLLM's assertion where pipeline stages, each with its backends, do not support the same layouts in one order.
+
+    A stage without attention layers takes any; None where all agree, and where a stage has none in common.
+    """
+    if not release.has(history.LAYOUT_RESOLVED_FOR_MODEL):
+        return None
+    found = [_common([supported_layouts(name, query, release) for name, query in backends]) for backends in workers]
+    if not all(found) or len(set(found)) < 2:
+        return None
+    return f"Workers disagree on supported KV cache layouts: {[list(layouts) for layouts in found]}."
+
+
 def _common(declared: list[tuple[str, ...] | None]) -> tuple[str, ...]:
     """Layouts that every declaration holds: equal declarations keep their order, else most first choices win."""
     named = [layouts for layouts in declared if layouts is not None] or [PREFERENCE]

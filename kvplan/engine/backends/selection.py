@@ -61,6 +61,10 @@ _NEEDS: tuple[tuple[str, Feature, str, Behaviour], ...] = (
 """What a layer may need -> the feature, vLLM's refusal, and the releases that ask (in vLLM's order)."""
 
 
+_UNREGISTERED = frozenset({"CUSTOM", "TORCH_SDPA"})
+"""Names without a class of their own, until a plugin brings one."""
+
+
 def reasons(backend: Backend, query: BackendQuery, release: Release) -> tuple[str, ...]:
     """Every objection to `backend` for this layer, in vLLM's order and words; empty when it fits."""
     found: list[str] = []
@@ -138,6 +142,12 @@ def select(query: BackendQuery, release: Release) -> BackendDecision:
 
 
 def _requested(name: str, query: BackendQuery, release: Release) -> BackendDecision:
+    if name in _UNREGISTERED:
+        message = (
+            f"Backend {name} must be registered before use. Use register_backend(Backend.{name}, "
+            "'your.module.YourClass')"
+        )
+        return BackendDecision(None, ((name, ("not registered",)),), error=message, error_type="ValueError")
     backend = BY_NAME.get(name)
     if backend is None or not release.within(backend):
         objections: tuple[str, ...] = ("not an attention backend for CUDA in this release",)

@@ -417,6 +417,29 @@ _TRITON_FLASHINFER = Backend(
     layouts=always(_BLACKWELL_LAYOUTS),
 )
 
+# Written for AMD, but its class takes any GPU that asks for it by name.
+
+_ROCM_HEAD_SIZES = (32, 64, 96, 128, 160, 192, 224, 256)
+
+
+_ROCM_ATTN = Backend(
+    name="ROCM_ATTN",
+    head_sizes=always(_ROCM_HEAD_SIZES, ("0.17.1", tuple(sorted((80, *_ROCM_HEAD_SIZES))))),
+    dtypes=ALL_FLOATS,
+    cache_dtypes=always(
+        ("auto", "bfloat16"), ("0.18.1", ("auto", "float16", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"))
+    ),
+    attn_types=("decoder", "encoder", "encoder_only"),
+    block_sizes=always((16, 32, 544), ("0.18.1", (MultipleOf(16),))),
+    features={
+        Feature.NON_CAUSAL: Span(since="0.20.2"),
+        Feature.SLIDING_WINDOW: Span(since="0.26.0"),
+        Feature.MM_PREFIX: Span(since="0.18.1", until="0.31.0"),
+        Feature.SINK: Span(since="0.18.1", until="0.18.1"),
+    },
+    layouts=always(("LHBNC", "LBHNC")),
+)
+
 STANDARD: tuple[Backend, ...] = (
     _FLASH_ATTN,
     _FLASHINFER,
@@ -430,5 +453,6 @@ STANDARD: tuple[Backend, ...] = (
     _TRITON_ATTN_DIFFKV,
     _TRITON_FLASH_ATTN,
     _TRITON_FLASHINFER,
+    _ROCM_ATTN,
 )
 """Backends that an ordinary attention layer may run on."""

@@ -15,6 +15,7 @@ from kvplan.engine.failures import ImplementationRefuses
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
+from kvplan.history import backends as backend_history
 from kvplan.history import checks
 from kvplan.launch.values import Hardware
 from kvplan.releases import Release
@@ -67,14 +68,16 @@ def _refusal(
         if backend not in backends:
             return message.replace("{backend}", backend), exception
     if backend in _TRITON:
-        return _triton(backend, cache_dtype, quantised, hardware, release)
+        refusal = _triton(backend, cache_dtype, quantised, hardware, release)
+        return _narrow(cache_dtype, quantised, release) if refusal is None and backend.endswith("DIFFKV") else refusal
     if backend == "TURBOQUANT" and cache_dtype not in TURBOQUANT_BITS:
         presets = ", ".join(TURBOQUANT_BITS)
         return f"Unknown TurboQuant cache dtype: {cache_dtype!r}. Valid presets: {presets}", "ValueError"
     if backend == "FLEX_ATTENTION":
         return _flex(layer, query, quantised)
-    if backend in ("FLASH_ATTN", "FLASH_ATTN_DIFFKV") and quantised:
-        return _flash(cache_dtype, query, release)
+    if backend in ("FLASH_ATTN", "FLASH_ATTN_DIFFKV"):
+        refusal = _flash(cache_dtype, query, release) if quantised else None
+        return _flash_sinks(query, release) if refusal is None and query.has_sink else refusal
     if backend == "FLASH_ATTN_MLA" and quantised:
         return "FlashAttnMLA V1 with FP8 KV cache not yet supported", "NotImplementedError"
     return None
@@ -102,6 +105,28 @@ def _triton(
             "float16."
         ), "ValueError"
     return None
+
+
+def _narrow(cache_dtype: str, quantised: bool, release: Release) -> tuple[str, str] | None:
+    """What TRITON_ATTN_DIFFKV asks of the cache dtype beside what TRITON_ATTN does."""
+    got = f"KV cache (got kv_cache_dtype={cache_dtype!r})."
+    if release.has(checks.TRITON_DIFFKV_TAKES_FP8):
+        if quantised and cache_dtype not in ("fp8", "fp8_e4m3"):
+            return f"TritonAttentionDiffKVBackend supports only fp8/fp8_e4m3 quantized {got}", "NotImplementedError"
+        return None
+    if quantised:
+        return f"TritonAttentionDiffKVBackend does not yet support quantized {got}", "NotImplementedError"
+    if cache_dtype.endswith("per_token_head"):
+        return "TritonAttentionDiffKVBackend does not support per-token-head quantization.", "NotImplementedError"
+    return None
+
+
+def _flash_sinks(query: BackendQuery, release: Release) -> tuple[str, str] | None:
+    """FlashAttention 2 has no learnable sinks; only a backend that the model brings was not asked about that before."""
+    versions = (3, 4) if release.has(backend_history.FLASH_ATTN_SINKS_ON_FA4) else (3,)
+    if fa_version(query, release) in versions:
+        return None
+    return "Sinks are only supported in FlashAttention 3", "AssertionError"
 
 
 def _flex(layer: LayerGeometry, query: BackendQuery, quantised: bool) -> tuple[str, str] | None:

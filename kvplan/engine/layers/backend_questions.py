@@ -8,8 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from kvplan.engine.backends.forced import Forced, different_values, heterogeneous_heads, sparse_with_sinks
-from kvplan.engine.backends.selection import BY_NAME, select
-from kvplan.engine.backends.software import passes_for_quantised
+from kvplan.engine.backends.selection import select
 from kvplan.engine.backends.values import BackendDecision, BackendQuery
 from kvplan.engine.cache_dtypes.packing import ROCM_ONLY
 from kvplan.engine.config import EngineConfig
@@ -49,6 +48,7 @@ class BackendQuestions:
         self._scheme = scheme
         self._draft = draft
         self._model_kv_heads = 1 if geometry.use_mla else split.heads(geometry.total_kv_heads)
+        self._backend_by_kind = dict(config.backend_by_kind)
         self._queries: dict[tuple[object, ...], BackendQuery] = {}
         self._decisions: dict[BackendQuery, tuple[BackendDecision, dict[int, None], str]] = {}
 
@@ -133,29 +133,16 @@ class BackendQuestions:
         return query
 
     def brought(self, layer: LayerGeometry, query: BackendQuery) -> str | None:
-        """The backend that the model's code picks for values narrower than keys. Raises StartupStops where it refuses
-        the cache dtype once it is constructed."""
+        """The backend that the model's code picks for values narrower than keys, which nobody asks beforehand."""
         if not layer.brings_value_backend or layer.head_size_v in (None, layer.head_size):
             return None
-        backend = different_values(query, self._release)
-        asked = replace(query, requested=backend)
-        if passes_for_quantised(query.kv_cache_dtype, self._release) and not BY_NAME[backend].takes_cache_dtype(
-            asked, self._release
-        ):
-            # Nobody asked the backend before; it refuses once it is constructed.
-            message = f"{backend} does not support a quantized KV cache of kv_cache_dtype={query.kv_cache_dtype!r}."
-            refused = BackendDecision(None, ((backend, ("kv_cache_dtype not supported",)),), error=message)
-            self._trail.choices[query.kv_cache_dtype, refused, asked, self._draft is not None][layer.index] = None
-            raise stop(
-                Stage.BACKEND,
-                NoBackend(cache_dtype=query.kv_cache_dtype, layer=layer.name, head_size=query.head_size),
-                message,
-                exception="NotImplementedError",
-            )
-        return backend
+        return different_values(query, self._release)
 
     def answer(self, layer: LayerGeometry, query: BackendQuery) -> str:
         """The backend that is chosen for the layer. Raises StartupStops where there is none."""
+        own = self._backend_by_kind.get(_kind(query))
+        if own is not None:
+            query = replace(query, requested=own)
         known = self._decisions.get(query)
         if known is None:
             choose = sparse_with_sinks if layer.has_sinks and layer.kind is Kind.MLA else select
@@ -186,6 +173,18 @@ class BackendQuestions:
             f"compute capability {self._config.hardware.capability_text}"
             + (f"; refused: {_refusals(decision)}" if decision.rejected else "")
         )
+
+
+def _kind(query: BackendQuery) -> str:
+    """The kind of cache (vLLM's `KVCacheSpecKind`) that a layer will keep, as its question tells it."""
+    if query.attn_type == "encoder_only":
+        return "encoder_only_attention"
+    if query.attn_type == "encoder_decoder":
+        return "cross_attention"
+    window = query.has_sliding_window
+    if query.use_mla:
+        return "sliding_window_mla" if window else "mla_attention"
+    return "sliding_window" if window else "full_attention"
 
 
 def _failure(layer: str, query: BackendQuery) -> Failure:

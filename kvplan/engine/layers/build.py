@@ -19,11 +19,13 @@ from kvplan.engine.checks import attention, config_values
 from kvplan.engine.checks.cache_methods import refuses_e5m2
 from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import (
+    AssertionFails,
     DraftNotBuilt,
     E5m2WithScales,
     InvalidValue,
     KvHeadsNotDivisible,
     LayerNameRejected,
+    StageRefused,
     StateModeRefused,
 )
 from kvplan.engine.layers.backend_questions import BackendQuestions
@@ -60,6 +62,7 @@ def build(
     first_rank_dtype = cache_dtype
     error: StartupError | None = None
     of_draft = False
+    whole = len(split.stage_starts)
     for rank in range(len(split.stage_starts)):
         mine = [layer for layer in geometry.layers if split.rank_of(layer.index) == rank]
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
@@ -68,12 +71,14 @@ def build(
                 builder.ask_for(geometry.encoder)
             for layer in mine:
                 built += builder.add(layer, built)
+            _check_stage(geometry, split, rank)
         except StartupStops as stopped:
-            error = error or stopped.error
+            error, whole = error or stopped.error, min(whole, rank)
         built = _of_rank(built, rank, builder.run_cache_dtype)
         if rank == len(split.stage_starts) - 1 and error is None and config.speculation is not None:
             drafted, error = _draft(config.speculation, builder, config)
             of_draft = error is not None
+            whole = whole if error is None else rank
             built = _of_rank(built, rank, builder.run_cache_dtype) + drafted
         if rank == 0:
             first_rank_dtype = builder.run_cache_dtype
@@ -92,7 +97,28 @@ def build(
         steps=reasons.steps(),
         error=error,
         of_draft=of_draft,
+        whole_stages=whole,
     )
+
+
+def _check_stage(geometry: ModelGeometry, split: Split, stage: int) -> None:
+    """Raises StartupStops where the model's class refuses the stage that it has built."""
+    start, end = split.bounds(stage, geometry.num_layers)
+    need = next((need for need in geometry.stage_needs if need.fails(stage, start, end)), None)
+    if need is not None:
+        facts = StageRefused(stage=stage, start=start, end=end)
+        raise stop(Stage.LAYERS, facts, need.message, exception=need.exception)
+
+
+def _check_norm(layer: LayerGeometry, tensor: int) -> None:
+    """Raises StartupStops where the groups of a layer's norm do not divide over the ranks."""
+    groups = layer.norm_groups
+    if groups is None or (tensor <= groups and groups % tensor == 0):
+        return
+    few = "tp_size must be <= group_norm_size for local rms norm"
+    message = few if tensor > groups else "group_norm_size must be divisible by tp_size"
+    facts = AssertionFails(check="groups of the norm divide over the ranks", layer=layer.name)
+    raise stop(Stage.LAYERS, facts, message, exception="AssertionError")
 
 
 def _of_rank(built: list[BuiltLayer], rank: int, run_cache_dtype: str) -> list[BuiltLayer]:
@@ -282,6 +308,7 @@ class _RankBuilder:
         if layer.state is None or layer.custom_backend is None:
             raise ValueError(f"{layer.name} is a state layer without a state")
         config = self.config
+        _check_norm(layer, self.split.tensor)
         if (
             config.num_speculative_tokens
             and self.release.has(state_history.DRAFTS_ONLY_WITH_QWEN3_NEXT)
@@ -323,7 +350,7 @@ class _RankBuilder:
     def _indexer(self, layer: LayerGeometry) -> BuiltLayer:
         """An indexer's key cache has a storage format of its own, whatever the cache dtype."""
         backend = layer.custom_backend or "DEEPSEEK_V32_INDEXER"
-        storage = self.config.model_dtype if layer.stores_model_dtype else _INDEXER_DTYPE
+        storage = layer.index_dtype or _INDEXER_DTYPE
         return BuiltLayer(
             geometry=layer,
             rank=self.rank,

@@ -47,3 +47,5 @@ class Built:
     error: StartupError | None = None
     of_draft: bool = False
     """Whether `error` is about the draft, which vLLM builds after all of the target."""
+    whole_stages: int = 0
+    """Pipeline stages, from the first on, that were built before one refused."""

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kvplan.engine.models import arch_config, encoders, families, needed, pooling, registered, resolve, windows
+from kvplan.engine.models import (
+    arch_config,
+    contracts,
+    encoders,
+    families,
+    needed,
+    pooling,
+    registered,
+    resolve,
+    rotations,
+    stages,
+    windows,
+)
 from kvplan.engine.models.by_name import VISION_CLASSES
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.families.general import GENERAL
@@ -68,6 +80,7 @@ def build(
         model_impl=model_impl,
     )
     entry = resolved.entry
+    contracts.check(resolved.architecture, config, text, release)
     use_mla = arch_config.uses_mla(
         found, text, release, wraps_transformers=entry.wraps_transformers, mla_disabled=mla_disabled
     )
@@ -90,6 +103,7 @@ def build(
         innermost, inner = _innermost(made, family)
         needed.check(innermost)
         layers = _layers(innermost, inner)
+        rotations.check(innermost, layers)
     except (Refused, Unplaceable) as stopped:
         if isinstance(stopped, Refused):
             stopped.towers = tuple(tower for tower in towers(made, family.towers) if not tower.late)
@@ -115,7 +129,7 @@ def build(
         entry,
         resolved.runner_type,
         config,
-        causal=pooling.is_causal(resolved.architecture, config, release),
+        causal=pooling.is_causal(resolved.architecture, config, text, release),
         hybrid=hybrid,
     )
     pooled = (entry, resolved.runner_type, attention, pooler or {})
@@ -157,6 +171,7 @@ def build(
         family=inner.name,
         towers=towers(made, family.towers),
         layers=layers,
+        stage_needs=stages.needs(made, innermost),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kvplan.releases import ALWAYS, Span
+
 NO_FLOAT16 = frozenset({"gemma2", "gemma3", "gemma3_text", "plamo2", "glm4"})
 """Model types that vLLM keeps from running in float16 (numerical instability). Source: `config/model.py`."""
 
@@ -31,6 +33,51 @@ Source: `transformers_utils/model_arch_config_convertor.py`."""
 DEEPSEEK_V4 = frozenset({"deepseek_v4"})
 DEEPSEEK_V41 = frozenset({"deepseek_v4_text", "deepseek_v41", "deepseek_v41_text"})
 """Model types whose FP8 checkpoints have a method of their own. Source: `quantization/fp8.py`."""
+
+HEADS_SHARE_WIDTH: dict[str, Span] = {
+    **dict.fromkeys(
+        (
+            "arctic",
+            "baichuan",
+            "bloom",
+            "chameleon",
+            "chatglm",
+            "falcon",
+            "gpt2",
+            "gpt_bigcode",
+            "gpt_j",
+            "granitemoe",
+            "granitemoeshared",
+            "grok1",
+            "internlm2",
+            "iquest_loopcoder",
+            "jais",
+            "mimo",
+            "minicpm",
+            "molmo",
+            "olmo",
+            "olmo2",
+            "olmoe",
+            "opt",
+            "orion",
+            "persimmon",
+            "qwen",
+            "qwen2",
+            "qwen2_moe",
+            "qwen2_rm",
+            "stablelm",
+            "starcoder2",
+            "step1",
+        ),
+        ALWAYS,
+    ),
+    "commandr": Span(until="0.28.0"),
+    "gpt_neox": Span(until="0.31.0"),
+    "ouro": Span(until="0.26.0"),
+    "phi": Span(until="0.31.0"),
+}
+"""Modules whose heads share the hidden size among them, whatever `head_dim` in the config says.
+Source: `model_executor/models`."""
 
 GATES_ATTENTION = frozenset(
     {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import windows
+from kvplan.engine.models.by_name import HEADS_SHARE_WIDTH
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.models.recipe import Windows
 
@@ -31,7 +32,7 @@ def uniform(
     found = made.numbers
     heads = found.total_heads
     kv = found.total_kv_heads if kv_heads is None else kv_heads
-    size = found.head_size if head_size is None else head_size
+    size = _head_size(made) if head_size is None else head_size
     return tuple(
         LayerGeometry(
             name=made.name(index),
@@ -44,6 +45,15 @@ def uniform(
         )
         for index in range(made.count)
     )
+
+
+def _head_size(made: Construction) -> int:
+    """Elements of a head: what the config says, or an equal share of the hidden size where the class does not ask."""
+    span = HEADS_SHARE_WIDTH.get(made.entry.module)
+    width = made.text.optional("hidden_size")
+    if span is None or not span.covers(made.release.acts_as) or not width or not made.numbers.total_heads:
+        return made.numbers.head_size
+    return width // made.numbers.total_heads
 
 
 def layer_windows(made: Construction) -> tuple[int | None, ...]:

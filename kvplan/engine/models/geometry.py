@@ -12,6 +12,7 @@ from kvplan.engine.models.shapes import Form, Latent
 if TYPE_CHECKING:
     from kvplan.engine.backends.values import BackendQuery
     from kvplan.engine.models.formats import CacheFormat
+    from kvplan.engine.models.stages import StageNeed
     from kvplan.releases import Release
 
 
@@ -242,8 +243,10 @@ class LayerGeometry:
     """The backend that the model's code (or its hook) picks for this layer without asking the selector."""
     brings_value_backend: bool = False
     """Whether the model's code picks a backend of its own where value rows are narrower than key rows."""
-    stores_model_dtype: bool = False
-    """A cache-only module that stores elements of the model's dtype, not bytes of its own format."""
+    norm_groups: int | None = None
+    """Groups of a state layer's norm that have to divide over the tensor-parallel ranks; None where nothing asks."""
+    index_dtype: str | None = None
+    """Dtype of the keys of an indexer that stores them as they are; None where they are bytes of its own format."""
     replicates_kv_heads: bool = True
     """False for model code that divides its KV heads by the tensor-parallel size even where that leaves none."""
     reads_cache_config: bool = True
@@ -363,6 +366,8 @@ class ModelGeometry:
     towers: tuple[Tower, ...] = ()
     """Encoders for images and sound, where kvplan knows what they split."""
     layers: tuple[LayerGeometry, ...] = field(default=())
+    stage_needs: tuple[StageNeed, ...] = ()
+    """What the model's classes look for in every pipeline stage once its layers are built."""
 
     @property
     def by_general_rule(self) -> bool:

@@ -90,9 +90,10 @@ def chosen_indexer_row_bytes(made: Construction, width: int) -> int:
     As mxfp4, two elements share a byte and 32 a scale byte: 128 elements take 68. Raises Refused for another
     dtype, and for mxfp4 on a GPU that does not score such keys.
     """
-    if made.indexer_dtype in ("auto", "fp8"):
+    listens = made.indexer_dtype == "fp4" or made.release.has(compressed.INDEXER_ROWS_CHOSEN)
+    if not listens or made.indexer_dtype in ("auto", "fp8"):
         return indexer_row_bytes(width)
-    if made.indexer_dtype != "mxfp4":
+    if made.indexer_dtype not in ("fp4", "mxfp4"):
         raise Refused(
             made.architecture,
             f"indexer_kv_dtype={made.indexer_dtype!r} is not supported by the DeepSeek sparse indexer (expected one of "

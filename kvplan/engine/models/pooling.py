@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kvplan.engine.models import contracts
 from kvplan.history import models as history
 
 if TYPE_CHECKING:
@@ -76,18 +77,32 @@ BIDIRECTIONAL = frozenset(
 READS_CAUSAL = frozenset(
     {
         "apertus",
+        "aria",
+        "ernie45",
+        "fairseq2_llama",
         "gemma3",
+        "glm",
+        "gritlm",
         "iquest_loopcoder",
         "jina",
         "llama",
+        "mimo",
+        "mistral",
         "openpangu",
         "ouro",
+        "phi3",
+        "phi4mm",
         "qwen2",
+        "qwen2_rm",
         "qwen3",
         "seed_oss",
+        "telechat2",
+        "teleflm",
+        "voyage",
     }
 )
-"""Modules whose layers keep nothing where the config says `is_causal: false`."""
+"""Modules whose layers keep nothing where the config says `is_causal: false`: those that look, and those built of the
+decoder layers of one that does."""
 READS_CAUSAL_WITHOUT_MLA = frozenset({"deepseek_v2"})
 """Modules that do so once MLA is out of the way."""
 
@@ -95,8 +110,11 @@ WHOLE_SEQUENCE = frozenset({"CLS", "MEAN"})
 """Sequence poolings that need all hidden states of a prompt at once."""
 
 
-def is_causal(architecture: str, config: Fields, release: Release) -> bool:
+def is_causal(architecture: str, config: Fields, text: Fields, release: Release) -> bool:
     """Whether tokens see only what stands before them, by the config and the architecture's hook."""
+    declared = contracts.declared_causal(architecture, config, text, release)
+    if declared is not None:
+        return declared
     if architecture in BIDIRECTIONAL:
         return False
     if architecture == "Gemma3TextModel":
@@ -113,7 +131,15 @@ def keeps_nothing(made: Construction) -> bool:
     reads = module in READS_CAUSAL or (
         module in READS_CAUSAL_WITHOUT_MLA and not made.use_mla and made.release.has(history.MLA_NEEDS_CAUSAL)
     )
-    return reads and not is_causal(made.architecture, made.config, made.release)
+    return reads and not is_causal(made.architecture, made.config, made.text, made.release)
+
+
+def attends_both_ways(made: Construction) -> bool:
+    """Whether the attention of a hybrid keeps nothing, as its class reads `is_causal` in the text config."""
+    if not made.release.has(history.GATED_ATTENTION_READS_CAUSAL):
+        return False
+    declared = contracts.declared_causal(made.architecture, made.config, made.text, made.release)
+    return made.text.get("is_causal") is False if declared is None else not declared
 
 
 def attention_type(entry: Registration, runner_type: str, config: Fields, *, causal: bool, hybrid: bool) -> str:

@@ -29,7 +29,7 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         self.stage = stage
         """`options` where the engine config is made, `layers` where the model is built."""
         self.check = check
-        """What an assertion without a text compares."""
+        """What an assertion without a text compares, or what a config hook reads."""
         self.in_stages = in_stages
         """Exception and message where the model is cut into pipeline stages, if they differ."""
         self.towers: tuple[Tower, ...] = ()

@@ -20,7 +20,7 @@ from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.history import compressed as history
 from kvplan.launch.fieldvalues import switch
-from kvplan.launch.values import Hardware, Launch
+from kvplan.launch.values import PARSER_REFUSES, Hardware, Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,10 @@ class Wishes:
     """Whether FlashInfer may or must use its TRT-LLM kernels; None leaves it to FlashInfer."""
     non_causal: bool
     """Whether every layer is asked about as one that attends in both directions."""
+    backend_by_kind: tuple[tuple[str, str], ...] = ()
+    """Backends (enum names) asked for by the kind of cache that a layer keeps, where they go before `backend`."""
     mixes_directions: bool = False
-    """Whether that is so wherever no backend is named."""
+    """Whether layers are asked about as non-causal wherever no backend is named."""
 
 
 def wishes(launch: Launch, geometry: ModelGeometry, cache_dtype: str) -> Wishes:
@@ -48,6 +50,7 @@ def wishes(launch: Launch, geometry: ModelGeometry, cache_dtype: str) -> Wishes:
         flash_attn_version=boundary_layers.FLASH_ATTENTION if boundary_layers.applies(cache_dtype) else version,
         trtllm=switch(_nested(launch, "use_trtllm_attention")),
         non_causal=switch(_nested(launch, "use_non_causal")) is True,
+        backend_by_kind=_by_kind(launch),
     )
     hook = families.hook_of(geometry.architecture, launch.release)
     if hook is None:
@@ -107,13 +110,34 @@ def _backend(launch: Launch) -> Any:
     return flag if flag is not None else nested
 
 
+def _by_kind(launch: Launch) -> tuple[tuple[str, str], ...]:
+    """`--attention-config.backend_per_kind`: kinds of cache and the backends that their layers take."""
+    asked = _nested(launch, "backend_per_kind")
+    if not isinstance(asked, Mapping):
+        return ()
+    return tuple((kind, name.upper()) for kind, name in asked.items() if isinstance(name, str))
+
+
 def indexer_dtype(launch: Launch) -> str:
-    """What the launch asks of the key caches of DeepSeek-V4's indexers, "auto" where its release does not listen."""
-    if _nested(launch, "use_fp4_indexer_cache") is True and launch.release.has(history.INDEXER_ROWS_HALVED):
-        return "mxfp4"
+    """What the launch asks of the key caches of sparse attention's indexers, "auto" where it says nothing.
+
+    The older option `use_fp4_indexer_cache` is "fp4" where it is no second name for `indexer_kv_dtype` yet, and
+    "mxfp4" where it is. Raises StartupStops where the two contradict each other.
+    """
+    chosen = _nested(launch, "indexer_kv_dtype")
+    if _nested(launch, "use_fp4_indexer_cache") is not True or not launch.release.has(history.INDEXER_ROWS_HALVED):
+        return str(chosen or "auto")
     if not launch.release.has(history.INDEXER_ROWS_CHOSEN):
-        return "auto"
-    return str(_nested(launch, "indexer_kv_dtype") or "auto")
+        return "fp4"
+    if chosen not in (None, "auto", "mxfp4"):
+        raise stop(
+            Stage.OPTIONS,
+            InvalidValue(option="--attention-config", value="use_fp4_indexer_cache"),
+            "argument --attention-config/-ac: 1 validation error for AttentionConfig\n  Value error, "
+            f"use_fp4_indexer_cache=True conflicts with indexer_kv_dtype={chosen!r}. Set only indexer_kv_dtype.",
+            exception=PARSER_REFUSES,
+        )
+    return "mxfp4"
 
 
 def check_host_rows(launch: Launch, *, indexes: bool) -> None:

@@ -32,6 +32,11 @@ class Split:
                 rank = stage
         return rank
 
+    def bounds(self, stage: int, layers: int) -> tuple[int, int]:
+        """The first decoder layer of a stage, and the one after its last, of so many."""
+        ends = (*self.stage_starts[1:], layers)
+        return self.stage_starts[stage], ends[stage]
+
     def heads(self, total: int) -> int:
         """Heads of one rank; fewer heads than ranks are replicated."""
         return max(1, total // self.tensor)

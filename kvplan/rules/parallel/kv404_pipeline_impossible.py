@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvplan.engine.failures import EmptyStage, PartUnnamed, PipelinePartition, PipelineUnsupported
+from kvplan.engine.failures import EmptyStage, PartUnnamed, PipelinePartition, PipelineUnsupported, StageRefused
 from kvplan.engine.values import Plan
 from kvplan.rules import words
 from kvplan.rules.failures import said
@@ -41,6 +41,13 @@ def check(plan: Plan) -> Iterator[Finding]:
         yield _finding(
             f"{stages} leaves a stage{layers} without any ({said(error)})", "give every stage a layer that has a cache"
         )
+    for error, stage in plan.failures(StageRefused):
+        held = f"layers {stage.start} to {stage.end - 1}" if stage.end > stage.start else "no layers"
+        yield _finding(
+            f"{name} cannot be built in {release} with {held} in pipeline stage {stage.stage + 1}: its class asks "
+            f"every stage for a layer with routed experts, or for more layers before it ({said(error)})",
+            f"give every stage such a layer with {PARTITION}, or {instead}",
+        )
     for error, _ in plan.failures(PipelinePartition):
         yield _finding(
             f"{stages} and {PARTITION} do not make a pipeline{layers} ({said(error)})",
@@ -68,6 +75,6 @@ RULE = Rule(
     ),
     bad=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=10,10 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
     good=Example(version="0.33.0", command="VLLM_PP_LAYER_PARTITION=20,12 vllm serve meta-llama/Llama-3.1-8B -pp 2"),
-    claims=(PipelinePartition, PipelineUnsupported, EmptyStage, PartUnnamed),
+    claims=(PipelinePartition, PipelineUnsupported, EmptyStage, PartUnnamed, StageRefused),
     check=check,
 )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry, State
+from kvplan.engine.models.pooling import attends_both_ways
 from kvplan.engine.models.recipe import named
 from kvplan.engine.models.states import attention_layer, by_types, kda, state_layer, types_of
 
@@ -27,7 +28,7 @@ def alice_state(made: Construction) -> State:
 def alice(made: Construction) -> tuple[LayerGeometry, ...]:
     """AliceAI: KDA beside gated attention."""
     state = alice_state(made)
-    return by_types(
+    built = by_types(
         made,
         types_of(made, "layer_types"),
         lambda index: attention_layer(made, index),
@@ -36,6 +37,7 @@ def alice(made: Construction) -> tuple[LayerGeometry, ...]:
         ),
         "layer_types",
     )
+    return tuple(layer for layer in built if layer.state is not None) if attends_both_ways(made) else built
 
 
 FAMILIES = (Family(name="alice_ai", modules={"alice_ai": named()}, layers=alice, state=alice_state),)

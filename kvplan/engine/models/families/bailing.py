@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import latent
@@ -29,8 +30,13 @@ def bailing_v2_5(made: Construction) -> tuple[LayerGeometry, ...]:
     dimensions = latent.dimensions_of(made.text, sparse=False)
     backend = "BAILING_LINEAR_ATTN" if made.release.has(history.BAILING_LINEAR_BACKEND) else None
     name = "BailingMoELinearAttention"
+    groups = made.text.optional("group_norm_size")
+    groups = 1 if groups is None else groups
     return tuple(
-        state_layer(made, index, state, "model.layers.{i}.self_attn", layer_class=name, backend=backend)
+        replace(
+            state_layer(made, index, state, "model.layers.{i}.self_attn", layer_class=name, backend=backend),
+            norm_groups=groups,
+        )
         if size > 0 and (index + 1) % size != 0
         else latent.row(made, index, dimensions)
         for index in range(made.count)

@@ -10,6 +10,7 @@ from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.models.hooks import ConfigHook, HookedDtype, fp8_on_datacenter_blackwell
 from kvplan.engine.models.recipe import by_layer_types, named
+from kvplan.engine.models.refusals import Refused
 from kvplan.history import cache
 
 if TYPE_CHECKING:
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
 def layers(made: Construction) -> tuple[LayerGeometry, ...]:
     """DeepSeek V2/V3/V3.2 and the classes made after it."""
-    if not made.use_mla:
-        return latent.without_mla(made)
-    return latent.rows(made, sparse="index_topk" in made.text)
+    sparse = "index_topk" in made.text
+    if made.use_mla or made.entry.module == "models.deepseek_v32":
+        return latent.rows(made, sparse=sparse)
+    if sparse and made.entry.module == "deepseek_v2":
+        # The class hands its indexers' buffer to the ordinary attention, which has no use for it.
+        message = "topk_indices_buffer is not         supported for DeepseekV2Attention"
+        raise Refused(made.architecture, message, "AssertionError", "layers", "no index_topk without MLA")
+    return latent.without_mla(made)
 
 
 def always_latent(made: Construction) -> tuple[LayerGeometry, ...]:

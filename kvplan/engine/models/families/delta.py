@@ -8,6 +8,7 @@ from kvplan.engine.models.drafting import MTP_LAYER, NEXTN, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry, State, StateDtype, StateKind
 from kvplan.engine.models.hooks import ConfigHook, HookedDtype, declared_dtype
+from kvplan.engine.models.pooling import attends_both_ways
 from kvplan.engine.models.recipe import DECODER, named
 from kvplan.engine.models.states import (
     attention_layer,
@@ -60,13 +61,14 @@ def delta(made: Construction) -> tuple[LayerGeometry, ...]:
     path = made.recipe.layout.replace("self_attn.attn", "linear_attn")
     layer_class = class_in(made.release, _OLMO_CLASSES if olmo else _QWEN_CLASSES)
     size = split_head(made) if olmo else None
-    return by_types(
+    built = by_types(
         made,
         types_of(made, "layer_types"),
         lambda index: attention_layer(made, index, head_size=size),
         lambda index: state_layer(made, index, state, path, layer_class=layer_class),
         "layer_types",
     )
+    return tuple(layer for layer in built if layer.state is not None) if not olmo and attends_both_ways(made) else built
 
 
 def _qwen3_5_state_dtype(span: Span) -> ConfigHook:

@@ -10,6 +10,7 @@ from kvplan.engine.models.drafting import attention, from_zero
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import Kind, LayerGeometry, Role
 from kvplan.engine.models.recipe import DECODER, by_layer_types, wraps
+from kvplan.engine.models.refusals import Refused
 from kvplan.engine.models.towers import USUAL, whole_on_request
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def minimax_m3(made: Construction) -> tuple[LayerGeometry, ...]:
         if sparse is None or layer.index >= len(marks) or not marks[layer.index]:
             built.append(layer)
             continue
-        built.append(_indexer(layer, sparse, Role.INDEXER))
+        built.append(_indexer(made, layer, sparse, Role.INDEXER))
         built.append(
             LayerGeometry(
                 name=layer.name,
@@ -51,7 +52,7 @@ def minimax_m3_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     built: list[LayerGeometry] = []
     for index in draft.indices:
         layer = attention(draft, index)
-        built.append(_indexer(layer, sparse, Role.ATTENTION))
+        built.append(_indexer(draft.made, layer, sparse, Role.ATTENTION))
         built.append(
             replace(
                 layer, layer_class="MiniMaxM3SparseAttention", custom_backend="MINIMAX_M3_SPARSE", reads_skip_list=False
@@ -60,7 +61,7 @@ def minimax_m3_mtp(draft: DraftModel) -> tuple[LayerGeometry, ...]:
     return tuple(built)
 
 
-def _indexer(layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
+def _indexer(made: Construction, layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
     """The keys that the indexer of a sparse layer caches."""
     return LayerGeometry(
         name=f"{layer.name}.index_cache",
@@ -71,8 +72,24 @@ def _indexer(layer: LayerGeometry, sparse: Fields, role: Role) -> LayerGeometry:
         total_kv_heads=1,
         head_size=sparse.positive("sparse_index_dim"),
         custom_backend="MINIMAX_M3_SPARSE_INDEXER",
-        stores_model_dtype=True,
+        index_dtype=_index_dtype(made),
     )
+
+
+def _index_dtype(made: Construction) -> str:
+    """The dtype of the keys, bfloat16 whatever the model's dtype is unless --attention-config asks for another.
+
+    Raises Refused for those that no indexer of this model computes with.
+    """
+    asked = "bf16" if made.indexer_dtype in ("auto", "fp4") else made.indexer_dtype
+    if asked in ("mxfp4", "nvfp4"):
+        raise Refused(
+            made.architecture,
+            f"indexer_kv_dtype={asked!r} needs the (not-yet-added) CuteDSL indexer impl.",
+            "NotImplementedError",
+            "layers",
+        )
+    return "bfloat16" if asked == "bf16" else "float8_e4m3fn"
 
 
 FAMILIES = (
