@@ -52,8 +52,9 @@ def test_the_example_of_the_reference_fits_and_has_nearly_all_keys() -> None:
     ("document", "good"),
     [
         ("", True),
-        ("available-kv-memory = 3", True),
-        ("available-kv-memory = 0", False),
+        ("available-kv-memory = 64424509440", True),
+        ("available-kv-memory = 0", True),
+        ("available-kv-memory = 6.5", False),
         ('available-kv-memory = "3GiB"', True),
         ("gpu = 3", False),
         ('gpus = "h200"', False),

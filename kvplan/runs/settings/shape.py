@@ -34,7 +34,7 @@ def _day(value: Any) -> Any:
 
 Severity = Literal["error", "warning", "note"]
 Size = Annotated[
-    str, BeforeValidator(_size), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]})
+    str, BeforeValidator(_size), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})
 ]
 """An amount of memory: a text such as `60GiB`, or a number of bytes."""
 Day = Annotated[date, BeforeValidator(_day)]
