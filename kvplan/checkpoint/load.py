@@ -136,7 +136,7 @@ def _chosen(folder: Path, config_format: str, reference: str) -> Path:
     vLLM refuses (`engine/checks/formats.py`). Raises InputError where it is not there."""
     params, config = folder / PARAMS_FILE, folder / CONFIG_FILE
     if config_format == "auto":
-        prefers = _exists(params) and (not _exists(config) or any(folder.glob(mistral.WEIGHTS)))
+        prefers = _exists(params) and (not _exists(config) or bool(list(folder.glob(mistral.WEIGHTS))))
         config_format = "mistral" if prefers else "hf"
     chosen = params if config_format == "mistral" and (_exists(params) or not _exists(config)) else config
     if not _exists(chosen):

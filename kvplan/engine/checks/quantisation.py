@@ -149,6 +149,7 @@ def _has_file(checkpoint: Checkpoint, names: tuple[str, ...]) -> bool:
     if checkpoint.path is None:
         return False
     try:
-        return any(path.name.endswith(names) for path in Path(checkpoint.path).parent.glob("*.json"))
+        beside = list(Path(checkpoint.path).parent.glob("*.json"))
     except OSError:
         return False
+    return any(path.name.endswith(names) for path in beside)
