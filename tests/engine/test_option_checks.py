@@ -32,6 +32,12 @@ def refused(model: str, *flags: str, version: str = "0.33.0", **environment: str
 @pytest.mark.parametrize(
     ("model", "flags", "version", "text"),
     [
+        (
+            LLAMA,
+            ("--max-num-active-seqs", "300", "--max-num-seqs", "256"),
+            "0.31.0",
+            "max_num_active_seqs (300) cannot be greater than max_num_seqs (256).",
+        ),
         (LLAMA, ("--stream-interval", "0"), "0.33.0", "stream_interval\n  Input should be greater than or equal to 1"),
         (LLAMA, ("--kv-cache-metrics-sample", "0"), "0.16.0", "kv_cache_metrics_sample\n  Input should be greater"),
         (LLAMA, ("--safetensors-prefetch-block-size", "0"), "0.33.0", "safetensors_prefetch_block_size\n"),

@@ -43,6 +43,7 @@ NOT_DRAWN = frozenset(
 """Options that name files, machines or code that the question does not bring, or that no engine sees."""
 
 _NUMBERS = (0, 1, 2, 3, 4, 7, 8, 16, 32, 48, 64, 100, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
+_UNKNOWN = "unrecognized arguments: "
 _SHARES = (0.0, 0.1, 0.5, 0.85, 0.9, 0.95, 1.0, 1.5)
 
 
@@ -67,6 +68,14 @@ def drawn(kind: Draw, release: str, configs: Mapping[str, Config], count: int, s
         }
         questions.append(of_line(told))
     return questions
+
+
+def of_the_server(record: Mapping[str, Any]) -> bool:
+    """Whether a record only says that the oracle reads the engine's options and not those of the API server."""
+    told = str(record["outcome"].get("first_line", ""))
+    known = table_of(resolve(record["release"])).by_flag
+    named = [word.partition("=")[0] for word in told.removeprefix(_UNKNOWN).split() if word.startswith("--")]
+    return told.startswith(_UNKNOWN) and all(name in known for name in named)
 
 
 def _launch(dice: random.Random, release: str, config: Config) -> Iterator[str]:

@@ -24,6 +24,8 @@ _FUSED = {
     "qkv_proj": ("q_proj", "k_proj", "v_proj"),
     "gate_up_proj": ("gate_proj", "up_proj"),
     "fused_qkv_a_proj": ("q_a_proj", "kv_a_proj_with_mqa"),
+    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
+    "in_proj_ba": ("in_proj_b", "in_proj_a"),
     "experts": ("experts.0.gate_proj", "experts.0.up_proj", "experts.0.down_proj"),
 }
 """Names that checkpoints give to the parts of a fused module."""

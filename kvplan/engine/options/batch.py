@@ -60,12 +60,24 @@ def sizes(launch: Launch, geometry: ModelGeometry, max_model_len: int) -> tuple[
             InvalidValue(option="--max-num-batched-tokens", value=tokens),
             f"max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs ({seqs}).",
         )
+    _check_active(launch, seqs)
     if geometry.attention != "encoder_decoder":
         check_threshold(launch, max_model_len)
     hook = families.hook_of(geometry.architecture, release) if seqs >= MANY_SEQUENCES else None
     if hook is not None and hook.fewer_sequences is not None:
         seqs = hook.fewer_sequences
     return tokens, seqs
+
+
+def _check_active(launch: Launch, seqs: int) -> None:
+    """No more requests can be let in than the runner has room for (`SchedulerConfig.verify_max_model_len`)."""
+    active = launch.get("max_num_active_seqs")
+    if isinstance(active, int) and active > seqs:
+        raise config_refuses(
+            Stage.OPTIONS,
+            InvalidValue(option="--max-num-active-seqs", value=active),
+            f"max_num_active_seqs ({active}) cannot be greater than max_num_seqs ({seqs}).",
+        )
 
 
 def check_features(launch: Launch) -> None:

@@ -33,9 +33,7 @@ def _day(value: Any) -> Any:
 
 
 Severity = Literal["error", "warning", "note"]
-Size = Annotated[
-    str, BeforeValidator(_size), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})
-]
+Size = Annotated[str, BeforeValidator(_size), WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "integer"}]})]
 """An amount of memory: a text such as `60GiB`, or a number of bytes."""
 Day = Annotated[date, BeforeValidator(_day)]
 """A date of TOML's own, or a text such as `2027-01-31`."""
