@@ -28,7 +28,23 @@ OWN_WORDS: Mapping[str, str] = {
     "'DeepseekV4Config' object has no attribute 'compress_ratios': this release reads the ratios from there, not from "
     "layer_types and compress_rates": _PYTHON,
     "'Glm5NextTextConfig' object has no attribute '{}'": _PYTHON,
+    "'NoneType' object has no attribute 'keys'": _PYTHON,
     "'NoneType' object is not subscriptable": _PYTHON,
+    "'{}' object has no attribute 'lower'": _PYTHON,
+    "module 'torch' has no attribute '{}'": _PYTHON,
+    "not enough values to unpack (expected 2, got 1)": _PYTHON,
+    "object has no attribute 'pooling'": _PYTHON,
+    "object of type 'NoneType' has no len()": _PYTHON,
+    "unsupported operand type(s) for ** or pow(): 'str' and 'Tensor'": _LIBRARY,
+    "Assertion failed": _LIBRARY,
+    "Input should be a valid integer": _LIBRARY,
+    "Input should be greater than 0": _LIBRARY,
+    "Trying to create tensor with negative dimension {}: [{}, {}]": _LIBRARY,
+    "Unexpected keyword argument": _LIBRARY,
+    "argument --attention-config/-ac: 1 validation error for AttentionConfig\n  Value error, use_fp4_indexer_cache=True "
+    "conflicts with indexer_kv_dtype={}. Set only indexer_kv_dtype.": _INSERTED,
+    "no index_topk without MLA": _ASSERTION,
+    "DCP requires attention implementations to return the softmax LSE during decode, but {} does not": _INSERTED,
     "bad operand type for unary -: 'NoneType'": _PYTHON,
     "integer division or modulo by zero": _PYTHON,
     "integer modulo by zero": _PYTHON,
@@ -50,7 +66,6 @@ OWN_WORDS: Mapping[str, str] = {
     "{} of the config, which its class reads": _PART,
     "Argument position_ids not found in the forward method of the decoder of the wrapped Transformers "
     "class.": _INSERTED,
-    "Async scheduling is not supported with {}.": _INSERTED,
     "Concurrent Partial Prefill is not supported. We recommend to remove Concurrent Partial Prefill from your "
     "config.": _INSERTED,
     'kv_cache_dtype="{}" is incompatible with dtype="{}". Please set `--kv-cache-dtype` to `auto` or `{}`.': _INSERTED,
