@@ -41,8 +41,8 @@ OWN_WORDS: Mapping[str, str] = {
     "Input should be greater than 0": _LIBRARY,
     "Trying to create tensor with negative dimension {}: [{}, {}]": _LIBRARY,
     "Unexpected keyword argument": _LIBRARY,
-    "argument --attention-config/-ac: 1 validation error for AttentionConfig\n  Value error, use_fp4_indexer_cache=True "
-    "conflicts with indexer_kv_dtype={}. Set only indexer_kv_dtype.": _INSERTED,
+    "argument --attention-config/-ac: 1 validation error for AttentionConfig\n  Value error, "
+    "use_fp4_indexer_cache=True conflicts with indexer_kv_dtype={}. Set only indexer_kv_dtype.": _INSERTED,
     "no index_topk without MLA": _ASSERTION,
     "DCP requires attention implementations to return the softmax LSE during decode, but {} does not": _INSERTED,
     "bad operand type for unary -: 'NoneType'": _PYTHON,
