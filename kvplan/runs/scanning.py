@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from kvplan.errors import InputError
+from kvplan.errors import InputError, described
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.globs import Globs, absolute
 from kvplan.launch.passages import Passage
@@ -72,6 +72,8 @@ class ScanRequest:
     """Files that are never looked at, given by name or not."""
     baseline: Baseline | None = None
     """The findings that do not count because they are known."""
+    debug: bool = False
+    """Whether what nobody foresaw ends the scan, instead of counting as not followed."""
 
     @property
     def rules(self) -> frozenset[str]:
@@ -168,6 +170,10 @@ class Checker:
             return plan(loaded.checkpoint, loaded.launch, draft=loaded.draft)
         except InputError as error:
             return str(error)
+        except Exception as error:  # one launch that kvplan fails on must not take the others with it
+            if self.request.debug:
+                raise
+            return described(error)
 
 
 def _useless(comment: Unusable) -> Stale:
@@ -215,7 +221,7 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
             told.append(candidate)
             continue
         files += 1
-        told += _checked(checker, candidate, stdin, maps)
+        told += _guarded(checker, candidate, stdin, maps)
         observer(Progress(Part.FILES, files, len(found), len(told)))
     choice = request.choice
     paired = with_pairs(_once(told), choice)
@@ -299,6 +305,18 @@ def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
             for name, contents in config_maps(text).items():
                 maps.setdefault(candidate[1].parent, {})[name] = contents
     return maps
+
+
+def _guarded(
+    checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps
+) -> Iterable[ScannedLaunch | Unreadable]:
+    """What comes of one file; where kvplan itself fails on it, that it did."""
+    try:
+        return _checked(checker, candidate, stdin, maps)
+    except Exception as error:  # one file must not take the others with it
+        if checker.request.debug:
+            raise
+        return (Unreadable(candidate[0], described(error)),)
 
 
 def _checked(

@@ -10,6 +10,7 @@ import click
 
 from kvplan.cli.completing import files, gpus, releases
 from kvplan.cli.configured import announce, settings_of
+from kvplan.cli.failing import debugging
 from kvplan.cli.launching import choice_of
 from kvplan.cli.options import output_options, rule_options, settings_options, threshold_option
 from kvplan.cli.output import deliver, say, targets
@@ -141,6 +142,7 @@ def command(
         include=_globs("--include", include) or settings.include,
         exclude=_globs("--exclude", exclude) or settings.exclude,
         baseline=old,
+        debug=debugging(ctx),
     )
     wanted = targets(outputs)
     scanned = scan(request, getattr(sys.stdin, "buffer", None), teller())
