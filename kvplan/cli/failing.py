@@ -13,9 +13,9 @@ from collections.abc import Sequence
 import click
 
 from kvplan.cli.output import give_up_stdout
-from kvplan.errors import DEBUG as FLAG
-from kvplan.errors import described
+from kvplan.errors import DEBUG, described
 
+FLAG = DEBUG
 _META = "kvplan.debug"
 _STREAM_ENDS = (errno.ENOSPC, errno.EIO, errno.EBADF)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Additions
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.engine.values import Plan
+    from kvplan.files import Ground
     from kvplan.launch.values import Launch
 
 
@@ -25,6 +26,10 @@ class Sources:
     """Models of the project's own."""
     beside: bool = False
     """Whether a draft that is not where the launch says is looked for beside its target."""
+    ground: Ground | None = None
+    """Where the files of models may lie; None for anywhere."""
+    trusted: frozenset[str] = frozenset()
+    """References that the operator names, whose files may lie anywhere."""
     stdin: TextIO | None = None
     """Where a config comes from whose reference is `-`; None where standard input is closed."""
 
@@ -185,6 +190,7 @@ def _read(launch: Launch, sources: Sources) -> Files:
         stdin=sources.stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
         config_format=launch.get("config_format"),
+        local=_local(target, sources),
     )
     return checkpoint, *_draft(launch, target, sources)
 
@@ -192,6 +198,14 @@ def _read(launch: Launch, sources: Sources) -> Files:
 def _meant(model: str, sources: Sources) -> str:
     """The model's reference, where the project's own names are replaced."""
     return model if sources.additions is None else sources.additions.resolve(model)
+
+
+def _local(reference: str, sources: Sources) -> bool:
+    """Whether a reference may be a path of this machine: a scan reads only on its ground, links included."""
+    from kvplan.checkpoint.load import files_of
+
+    ground = sources.ground
+    return ground is None or reference in sources.trusted or all(map(ground.holds, files_of(reference)))
 
 
 def _draft(launch: Launch, target: str, sources: Sources) -> tuple[Checkpoint | None, tuple[str, ...]]:
@@ -203,14 +217,15 @@ def _draft(launch: Launch, target: str, sources: Sources) -> tuple[Checkpoint | 
     named = draft_reference(launch)
     if named is None:
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
-        return load(target, offline=sources.offline) if overridden and target != STDIN else None, ()
+        own = overridden and target != STDIN
+        return load(target, offline=sources.offline, local=_local(target, sources)) if own else None, ()
     meant = _meant(named, sources)
     notices: tuple[str, ...] = ()
     if sources.beside and (beside := _beside(target, meant)) is not None:
         notices = (f"the draft model {named} is not on this machine: reading {beside} instead",)
         meant = beside
     try:
-        return load(meant, offline=sources.offline, draft=True), notices
+        return load(meant, offline=sources.offline, draft=True, local=_local(meant, sources)), notices
     except InputError as error:
         raise _with_notices(InputError(f"--speculative-config: the draft model: {error}"), notices) from None
 

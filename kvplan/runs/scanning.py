@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kvplan.errors import InputError, described
+from kvplan.files import Ground, ground_of
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.globs import Globs, absolute
 from kvplan.launch.passages import Passage
@@ -22,9 +23,8 @@ from kvplan.launch.scanning import (
     FileResult,
     candidates,
     config_maps,
-    identity,
+    distinct,
     kind_of,
-    knows_more,
     launches,
     read,
 )
@@ -74,6 +74,16 @@ class ScanRequest:
     """The findings that do not count because they are known."""
     debug: bool = False
     """Whether what nobody foresaw ends the scan, instead of counting as not followed."""
+
+    @property
+    def ground(self) -> Ground:
+        """What may be read."""
+        return ground_of(path for path in self.paths if path != STDIN)
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """Models that the operator names, wherever their files lie."""
+        return frozenset(self.answers.models.values())
 
     @property
     def rules(self) -> frozenset[str]:
@@ -130,7 +140,7 @@ class Checker:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
-            launch = resolved(found, self.request.answers, result.base)
+            launch = resolved(found, self.request.answers, result.base, result.ground)
             if isinstance(launch, Unreadable):
                 told.append(launch)
                 continue
@@ -211,7 +221,8 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
 
     Raises InputError for a path that does not exist and for rules that are none.
     """
-    checker = Checker(request, Loader(request.sources))
+    ground = request.ground
+    checker = Checker(request, Loader(replace(request.sources, ground=ground, trusted=request.trusted)))
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
     found = _wanted(request)
@@ -224,7 +235,7 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
         told += _guarded(checker, candidate, stdin, maps)
         observer(Progress(Part.FILES, files, len(found), len(told)))
     choice = request.choice
-    paired = with_pairs(_once(told), choice)
+    paired = with_pairs(distinct(told, lambda one: one if isinstance(one, Unreadable) else one.found), choice)
     report = ScanReport(
         tuple(one for one in paired if isinstance(one, ScannedLaunch)),
         tuple(
@@ -240,7 +251,7 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
 def _wanted(request: ScanRequest) -> list[Candidate | Unreadable]:
     """The files to look at, each once, by the first of its names."""
     found: dict[object, Candidate | Unreadable] = {}
-    for one in candidates(request.paths):
+    for one in candidates(request.paths, request.ground):
         name = one.file if isinstance(one, Unreadable) else one[0]
         if request.wants(name):
             found.setdefault(name if name == STDIN_NAME else absolute(name), one)
@@ -273,20 +284,6 @@ def _judged(report: ScanReport, checker: Checker) -> ScanReport:
     if baseline is not None and known is not None:
         stale += baseline.stale(known, request.paths, request.rules, obscure)
     return ScanReport(launches, lost, report.files, tuple(stale))
-
-
-def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
-    """Each launch once, in its most telling surroundings: a script in a ConfigMap is found there and in its pod."""
-    best: dict[object, ScannedLaunch | Unreadable] = {}
-    for one in told:
-        if isinstance(one, Unreadable):
-            best.setdefault(one, one)
-            continue
-        key = identity(one.found)
-        other = best.get(key)
-        if not isinstance(other, ScannedLaunch) or knows_more(one.found, other.found):
-            best[key] = one
-    return list(best.values())
 
 
 Candidate = tuple[str, Path | None]
@@ -324,7 +321,7 @@ def _checked(
 ) -> Iterable[ScannedLaunch | Unreadable]:
     """What comes of one file."""
     name, path = candidate
-    text = read(name, path, stdin)
+    text = read(name, path, stdin, checker.request.ground)
     if text is None:
         return ()
     if isinstance(text, Unreadable):
