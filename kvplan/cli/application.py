@@ -13,11 +13,10 @@ from typing import Any
 
 import click
 
-from kvplan.cli.failing import FLAG, option, say_line
+from kvplan.cli.failing import FLAG, option
 from kvplan.cli.failing import tell as tell_failure
-from kvplan.cli.output import give_up_stdout, say
+from kvplan.cli.output import give_up_stdout, line, say
 from kvplan.errors import InputError
-from kvplan.report.words import printable
 
 COMMANDS = ("check", "scan", "plan", "why", "sweep", "explain", "rules", "releases", "models", "completion")
 
@@ -77,7 +76,7 @@ class Application(click.Group):
         try:
             code = super().main(args, name, complete_var, False, **extra)
         except click.ClickException as error:
-            say_line(f"kvplan: {printable(' '.join(error.format_message().split()))}{_hint(error)}\n")
+            line(f"kvplan: {' '.join(error.format_message().split())}{_hint(error)}")
             code = error.exit_code
         except (click.Abort, KeyboardInterrupt):
             code = _INTERRUPTED

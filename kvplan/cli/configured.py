@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kvplan.cli.output import say
+
 if TYPE_CHECKING:
     from kvplan.runs.settings.values import Settings
 
@@ -74,6 +76,6 @@ def announce(ctx: click.Context, overridden: Collection[str] = ()) -> None:
     today = date.today()
     for entry in settings.suppressions:
         if entry.expired(today):
-            click.echo(f"kvplan: {entry.where} ({entry.rule}) expired on {entry.expires} and has no effect", err=True)
+            say([f"{entry.where} ({entry.rule}) expired on {entry.expires} and has no effect"])
     if used:
-        click.echo(f"kvplan: {settings.file} gives {', '.join(used)} (--isolated leaves it out)", err=True)
+        say([f"{settings.file} gives {', '.join(used)} (--isolated leaves it out)"])

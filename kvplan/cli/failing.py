@@ -6,13 +6,12 @@ The words of the exception are left out of the line: they may hold anything of a
 from __future__ import annotations
 
 import errno
-import sys
 import traceback
 from collections.abc import Sequence
 
 import click
 
-from kvplan.cli.output import give_up_stdout
+from kvplan.cli.output import give_up_stdout, line, lines
 from kvplan.errors import DEBUG, described
 
 FLAG = DEBUG
@@ -46,17 +45,8 @@ def tell(error: Exception, words: Sequence[str]) -> None:
     full = isinstance(error, OSError) and error.filename is None and error.errno in _STREAM_ENDS
     give_up_stdout()
     if full:
-        say_line(f"kvplan: the output cannot be written: {getattr(error, 'strerror', '')}\n")
+        line(f"kvplan: the output cannot be written: {getattr(error, 'strerror', '')}")
     elif wanted(words):
-        say_line("".join(traceback.format_exception(error)))
+        lines("".join(traceback.format_exception(error)))
     else:
-        say_line(f"kvplan: {described(error)}\n")
-
-
-def say_line(text: str) -> None:
-    """Write to standard error, which may be full or closed as well."""
-    try:
-        sys.stderr.write(text.encode("utf-8", "backslashreplace").decode("utf-8"))
-        sys.stderr.flush()
-    except (OSError, ValueError, AttributeError):
-        return
+        line(f"kvplan: {described(error)}")
