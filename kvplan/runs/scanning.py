@@ -6,7 +6,9 @@ process to another, so that a pool would win nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -48,6 +50,7 @@ from kvplan.rules.suppression import (
 )
 from kvplan.rules.values import Severity
 from kvplan.runs.baseline import Baseline, counting
+from kvplan.runs.budget import FILE, PLANNING, READING, OutOfTime, within
 from kvplan.runs.judging import Choice, dismissed, findings_of
 from kvplan.runs.launching import Loader, Sources
 from kvplan.runs.pairing import with_pairs
@@ -136,19 +139,30 @@ class Checker:
         """What comes of everything that one file holds, and of its comments that are no use."""
         remarks = _remarks(result, unusable)
         told: list[ScannedLaunch | Unreadable] = []
+        until = time.process_time() + FILE
         for found in result.found:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
-            launch = resolved(found, self.request.answers, result.base, result.ground)
-            if isinstance(launch, Unreadable):
-                told.append(launch)
-                continue
-            launch = replace(launch, remarks=(*launch.remarks, *remarks.get(id(found), ())))
-            told.append(self._checked(found, launch))
+            left = until - time.process_time()
+            try:
+                if left <= 0:
+                    raise OutOfTime  # noqa: TRY301 - the same as running out of it
+                with within(min(left, PLANNING)):
+                    told.append(self._told(found, result, remarks.get(id(found), ())))
+            except OutOfTime:
+                reason = f"not planned: it takes more than {PLANNING:g} seconds of computing, or its file {FILE:g}"
+                told.append(Unreadable(found.location.file, reason, found.location))
         if not any(isinstance(one, ScannedLaunch) for one in told):
             self.unusable += [_useless(comment) for comment in unusable]
         return told
+
+    def _told(self, found: FoundLaunch, result: FileResult, remarks: Sequence[Remark]) -> ScannedLaunch | Unreadable:
+        """What comes of one launch, with these remarks on it."""
+        launch = resolved(found, self.request.answers, result.base, result.ground)
+        if isinstance(launch, Unreadable):
+            return launch
+        return self._checked(found, replace(launch, remarks=(*launch.remarks, *remarks)))
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
         choice = self.request.choice
@@ -298,7 +312,10 @@ def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
         if isinstance(candidate, Unreadable) or candidate[1] is None or kind_of(candidate[0]) != "yaml":
             continue
         text = read(*candidate)
-        if text is not None and not isinstance(text, Unreadable):
+        if text is None or isinstance(text, Unreadable):
+            continue
+        # What takes too long, or fails, is told where the file itself is read.
+        with suppress(OutOfTime, Exception), within(READING):
             for name, contents in config_maps(text).items():
                 maps.setdefault(candidate[1].parent, {})[name] = contents
     return maps
@@ -307,9 +324,11 @@ def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
 def _guarded(
     checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps
 ) -> Iterable[ScannedLaunch | Unreadable]:
-    """What comes of one file; where kvplan itself fails on it, that it did."""
+    """What comes of one file; where kvplan itself fails on it, that it did, and where it takes too long, that."""
     try:
         return _checked(checker, candidate, stdin, maps)
+    except OutOfTime:
+        return (Unreadable(candidate[0], f"not followed within {READING:g} seconds of computing"),)
     except Exception as error:  # one file must not take the others with it
         if checker.request.debug:
             raise
@@ -326,7 +345,9 @@ def _checked(
         return ()
     if isinstance(text, Unreadable):
         return (text,)
-    usable, unusable = comments(text.source.name, text.source.text)
-    checker.comments[text.source.name] = usable
     beside = maps.get(path.parent) if path is not None else None
-    return checker.check(launches(text, checker.request.answers, beside), unusable)
+    with within(READING):
+        usable, unusable = comments(text.source.name, text.source.text)
+        result = launches(text, checker.request.answers, beside)
+    checker.comments[text.source.name] = usable
+    return checker.check(result, unusable)

@@ -234,6 +234,10 @@ class _Run:
         if not values or len(values) > MAX_ROUNDS:
             values = [self._of(variable).marked(f"${name}")]
         for value in values:
+            # A round costs as much as a command, whatever it does: loops within loops multiply.
+            self._script.budget[0] -= 1
+            if self._script.budget[0] <= 0:
+                return
             if value.unknown:
                 self._script.variables.pop(name, None)
             else:
