@@ -27,6 +27,7 @@ def asked(ctx: click.Context, overridden: Collection[str] = ()) -> LaunchRequest
     from kvplan.runs.launching import LaunchRequest, Sources
 
     given, words = ctx.params, words_of(ctx)
+    hear_of_requests()
     announce(ctx, overridden)
     return LaunchRequest(
         options=words.options,
@@ -39,6 +40,13 @@ def asked(ctx: click.Context, overridden: Collection[str] = ()) -> LaunchRequest
         environment=parse_assignments(given["env"]),
         sources=Sources(offline=given["offline"], additions=settings_of(ctx).additions, beside=True, stdin=sys.stdin),
     )
+
+
+def hear_of_requests() -> None:
+    """Say on standard error whenever the Hub is asked for something."""
+    from kvplan.checkpoint import asking
+
+    asking.listener.set(lambda what: say([what]))
 
 
 def choice_of(ctx: click.Context) -> Choice:

@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
 from kvplan.errors import InputError
+from kvplan.files import write_whole
 from kvplan.report import inert
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS, Format
@@ -138,7 +138,7 @@ def give_up_stdout() -> None:
 
 def _write_file(text: str, output: str, option: str) -> None:
     try:
-        Path(output).write_text(text, encoding="utf-8", errors="replace")
+        write_whole(output, text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{option} {output}: cannot be written: {reason}") from error

@@ -201,7 +201,7 @@ def _content_kind(text: str) -> str:
     first = text.lstrip().partition("\n")[0]
     if first.startswith("#!"):
         return "python" if "python" in first else "shell"
-    if re.search(r"(?mi)^\s*FROM\s+\S+", text) and re.search(r"(?m)^\s*(?:ENTRYPOINT|CMD|RUN)\b", text):
+    if re.search(r"(?mi)^[ \t]*FROM[ \t]+\S+", text) and re.search(r"(?m)^[ \t]*(?:ENTRYPOINT|CMD|RUN)\b", text):
         return "dockerfile"
     if re.search(r"(?m)^\[Service\]", text):
         return "systemd"

@@ -23,8 +23,11 @@ def render(report: Reported, _canvas: Canvas | None = None, fail_on: Severity = 
     document = JUnitXml("kvplan")
     launches = outcomes.outcomes(report)
     told = outcomes.everything(launches)
+    of_launch: dict[int, list[Told]] = {}
+    for one in told:
+        of_launch.setdefault(id(one.outcome), []).append(one)
     for launch in launches:
-        document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
+        document.add_testsuite(_suite(launch, of_launch.get(id(launch), []), fail_on))
     if lost := outcomes.all_lost(report):
         document.add_testsuite(_lost(lost, fail_on))
     document.update_statistics()

@@ -24,8 +24,8 @@ class OutOfTime(BaseException):
 def within(seconds: float) -> Iterator[None]:
     """Break the work inside off with OutOfTime once it has computed for so long.
 
-    Only the time that this process itself computes counts, so that a busy machine changes no answer. Off the main thread
-    and where the system has no such clock there is no limit. Within another limit the inner one counts.
+    Only the time that this process itself computes counts, so that a busy machine changes no answer. Off the main
+    thread and where the system has no such clock there is no limit. Within another limit the inner one counts.
     """
     usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
     if not usable or signal.getitimer(signal.ITIMER_VIRTUAL)[0]:

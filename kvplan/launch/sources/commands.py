@@ -20,7 +20,7 @@ from kvplan.launch.sources import images
 from kvplan.launch.sources.shelltext import MAX_COMMANDS, Command, Script, Unparsed
 
 MARKER = re.compile(
-    r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S* -m vllm\b", re.ASCII
+    r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S{0,60} -m vllm\b", re.ASCII
 )
 """What a text that starts vLLM holds."""
 
