@@ -30,6 +30,7 @@ Edit = tuple[int, Any]
 """Which place of a config (counted round), and what is put there."""
 
 # fmt: off
+# ruff: noqa: E501 - lists of samples
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 7, 64, 128, 4096, 2**31, 2**40 + 1, 2**63, -(2**63), 0.5, 1e30, -1e-30,
     float("nan"), float("inf"), float("-inf"), "", "auto", "None", "1", "::error::x", "##[x]", "\x1b[31m", "\u202e", "a\nb",

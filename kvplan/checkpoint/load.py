@@ -63,6 +63,11 @@ def load(
     return _from_hub(reference, offline, hf_overrides, draft=draft, config_format=config_format or "auto")
 
 
+def looks_like_path(reference: str) -> bool:
+    """Whether a reference is written as a path, so that nobody takes it for a model's name."""
+    return reference == STDIN or _PATH_LIKE.match(reference) is not None or reference.endswith(".json")
+
+
 def is_path(reference: str) -> bool:
     """Whether a reference is a path: standard input, what looks like a path, and what exists as one."""
     return reference == STDIN or _PATH_LIKE.match(reference) is not None or _exists(Path(reference))

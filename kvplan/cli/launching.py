@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvplan.cli.configured import announce, settings_of
+from kvplan.cli.configured import acting, announce, settings_of
 from kvplan.cli.options import codes
 from kvplan.cli.output import deliver, say, targets
 from kvplan.cli.words import words_of
@@ -60,6 +60,7 @@ def choice_of(ctx: click.Context) -> Choice:
         severities=settings.severities,
         suppressing=not everything,
         entries=settings.suppressions,
+        settings=acting(ctx),
     )
 
 

@@ -67,6 +67,8 @@ from kvplan.rules.limits import (
     kv910_host_memory_unknown,
     kv911_suppression_unusable,
     kv912_launch_not_followed,
+    kv920_model_read_from_folder,
+    kv921_settings_change_findings,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -200,4 +202,6 @@ RULES: tuple[Rule, ...] = (
     kv910_host_memory_unknown.RULE,
     kv911_suppression_unusable.RULE,
     kv912_launch_not_followed.RULE,
+    kv920_model_read_from_folder.RULE,
+    kv921_settings_change_findings.RULE,
 )

@@ -140,13 +140,13 @@ class Loader:
 
             verified = followed(launch, found)
         else:
-            return Loaded(launch, checkpoint, draft, notices)
+            return _remarked(Loaded(launch, checkpoint, draft, notices), self.sources)
         notice = f"{launch.model} is a draft in the speculators format: vLLM serves {verified.model} with it"
         try:
             checkpoint, draft, notices = self._files(verified)
         except InputError as error:
             raise _with_notices(error, (notice, *_notices(error))) from None
-        return Loaded(verified, checkpoint, draft, (notice, *notices))
+        return _remarked(Loaded(verified, checkpoint, draft, (notice, *notices)), self.sources)
 
     def _files(self, launch: Launch) -> Files:
         key = (launch.model, *(repr(launch.get(name)) for name in _OPTIONS_ABOUT_FILES))
@@ -160,6 +160,28 @@ class Loader:
         if isinstance(known, InputError):
             raise known.with_traceback(None)
         return known
+
+
+def _remarked(loaded: Loaded, sources: Sources) -> Loaded:
+    """The same, with a remark and a notice on each model whose name is that of a folder that was read."""
+    from kvplan.checkpoint.load import looks_like_path
+    from kvplan.checkpoint.values import Source
+    from kvplan.launch.values import Remark
+    from kvplan.rules.limits.kv920_model_read_from_folder import REMARK
+
+    remarks: list[Remark] = []
+    for checkpoint, option in ((loaded.checkpoint, "--model"), (loaded.draft, "--speculative-config")):
+        reference = None if checkpoint is None else checkpoint.reference
+        if checkpoint is None or reference is None or checkpoint.source not in (Source.DIRECTORY, Source.FILE):
+            continue
+        named = sources.additions is None or reference not in sources.additions.references
+        if named and reference not in sources.trusted and not looks_like_path(reference):
+            detail = f"{reference} is read from the folder of that name here, not from the catalog or the Hub"
+            remarks.append(Remark(REMARK, option, detail))
+    if not remarks:
+        return loaded
+    launch = replace(loaded.launch, remarks=(*loaded.launch.remarks, *remarks))
+    return replace(loaded, launch=launch, notices=(*loaded.notices, *(remark.detail for remark in remarks)))
 
 
 def _with_notices(error: InputError, notices: tuple[str, ...]) -> InputError:

@@ -37,6 +37,8 @@ from kvplan.rules.comments import Unusable, comments
 from kvplan.rules.limits import kv911_suppression_unusable as kv911
 from kvplan.rules.limits.kv911_suppression_unusable import REMARK
 from kvplan.rules.limits.kv912_launch_not_followed import CODE as NOT_FOLLOWED
+from kvplan.rules.limits.kv920_model_read_from_folder import CODE as FOLDER_RULE
+from kvplan.rules.limits.kv920_model_read_from_folder import REMARK as FOLDER
 from kvplan.rules.suppression import (
     Comment,
     Judge,
@@ -51,7 +53,7 @@ from kvplan.rules.suppression import (
 from kvplan.rules.values import Severity
 from kvplan.runs.baseline import Baseline, counting
 from kvplan.runs.budget import FILE, PLANNING, READING, OutOfTime, within
-from kvplan.runs.judging import Choice, dismissed, findings_of
+from kvplan.runs.judging import Choice, dismissed, findings_of, stated
 from kvplan.runs.launching import Loader, Sources
 from kvplan.runs.pairing import with_pairs
 from kvplan.runs.progress import Observer, Part, Progress, nobody
@@ -110,8 +112,12 @@ class Scanned:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Comments, entries and rows of the baseline that suppress nothing any more."""
-        return tuple(f"{stale.where}: stale: {stale.text}" for stale in self.report.stale)
+        """Folders that stand in for models; comments, entries and rows of the baseline that suppress nothing any
+        more."""
+        launches = self.report.launches
+        folders = (one.message for launch in launches for one in launch.report.findings if one.rule == FOLDER_RULE)
+        stale = (f"{stale.where}: stale: {stale.text}" for stale in self.report.stale)
+        return (*dict.fromkeys(folders), *stale)
 
     @property
     def nothing(self) -> str | None:
@@ -132,6 +138,8 @@ class Checker:
     """The plan of a launch, or why its model cannot be read."""
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     """The comments of the files read so far that suppress findings."""
+    silent: bool = True
+    """Whether nothing was said yet of a settings file."""
     unusable: list[Stale] = field(default_factory=list)
     """Comments that are no use, of files without a launch that they could be told with."""
 
@@ -171,11 +179,13 @@ class Checker:
             title = f"{found.around.kind} {found.around.name}".strip()
             return Unreadable(found.location.file, f"{title}: {plan}", found.location)
         if plan.launch.model == launch.model:
-            plan = replace(plan, launch=launch)
+            read = tuple(remark for remark in plan.launch.remarks if remark.kind == FOLDER)
+            plan = replace(plan, launch=replace(launch, remarks=(*launch.remarks, *read)))
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
-            for finding in findings_of(plan, choice)
+            for finding in (*findings_of(plan, choice), *stated(choice if self.silent else Choice()))
         ]
+        self.silent = False
         return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed(plan, choice)))
 
     def _plan(self, launch: Launch) -> Plan | str:
