@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvplan.checkpoint import catalog
 from tests.asking import kvplan
 
 _GEMMA = {"architectures": ["Gemma4ForConditionalGeneration"], "model_type": "evil_type"}
@@ -95,6 +96,15 @@ def test_heads_of_no_size_are_refused_as_vllm_refuses_them(tmp_path: Path) -> No
     result = _planned(config, tmp_path, "--vllm-version", "0.17.1")
     assert result.exit_code == 1
     assert "ZeroDivisionError: integer division or modulo by zero" in result.stdout
+
+
+def test_a_dtype_that_is_none_is_refused_as_vllm_refuses_it(tmp_path: Path) -> None:
+    entry = catalog.find("nvidia/Nemotron-3-Nano")
+    assert entry is not None
+    config = {**catalog.raw(entry)[0].data, "mamba_ssm_cache_dtype": "llama"}
+    result = _planned(config, tmp_path)
+    assert result.exit_code == 1
+    assert "KeyError: 'llama'" in result.stdout
 
 
 def _planned(config: dict[str, Any], folder: Path, *words: str) -> Any:
