@@ -188,7 +188,7 @@ def _path(wanted: str) -> _Path:
     if _anywhere(wanted):
         names.insert(0, _ACROSS)
     # `a/**/` means all below `a`, as `a/**` does.
-    folder = wanted.endswith("/") and names[-1] != _ACROSS
+    folder = wanted.endswith("/") and (names[-1] != _ACROSS or set(names) == {_ACROSS})
     return _Path(tuple(None if name == _ACROSS else _tokens(name) for name in names), folder)
 
 
