@@ -27,6 +27,7 @@ def kvplan(*arguments: str, stdin: str | None = None, width: int | None = None) 
     environment = None if width is None else {"COLUMNS": str(width)}
     result = CliRunner().invoke(main, list(arguments), input=stdin, env=environment, prog_name="kvplan")
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "internal error" not in result.stderr, result.stderr
     return result
 
 

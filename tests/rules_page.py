@@ -111,12 +111,13 @@ def _said(rule: Rule) -> tuple[str, str | None]:
 
 def _asked(example: Example | Manifest) -> dict[str, Any]:
     """kvplan's report on an example, or on the scan of one, as JSON values."""
-    shared = (*example.options, "--isolated", "--offline", "--format", "json")
     if isinstance(example, Example):
-        return _run("check", *shared, "--", *example.words)
+        return _run("check", *example.options, "--isolated", "--offline", "--format", "json", "--", *example.words)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        Path(example.file).write_text(example.content, "utf-8")
-        return _run("scan", *shared, example.file)
+        for name, content in example.files:
+            Path(name).parent.mkdir(parents=True, exist_ok=True)
+            Path(name).write_text(content, "utf-8")
+        return _run("scan", "--format", "json", *example.arguments)
 
 
 def _run(*words: str) -> dict[str, Any]:

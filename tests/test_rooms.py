@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("checkpoint", "launch", "engine", "rules", "report", "runs", "cli")
 """Each imports from itself and from those before it."""
 
-COMMON = ("errors", "words", "releases", "history")
+COMMON = ("errors", "files", "words", "releases", "history")
 """What all may import, and what imports nothing of the rooms; each imports from those before it."""
 
 FRONT = ("api", "__init__")

@@ -36,6 +36,12 @@ class Additions:
     directories: tuple[Path, ...] = ()
     """Directories with `NAME/config.json`, `ORGANISATION/NAME/config.json` or `NAME.json`."""
 
+    @property
+    def references(self) -> frozenset[str]:
+        """What its names stand for."""
+        held = (str(path) for paths in _configs(self.directories).values() for path in paths)
+        return frozenset((*self.models.values(), *held))
+
     def resolve(self, reference: str) -> str:
         """The reference to load for `reference`; itself where nothing was added under that name.
 

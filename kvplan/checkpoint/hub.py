@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from kvplan.checkpoint import asking
 from kvplan.checkpoint.mistral import PARAMS_FILE
 from kvplan.checkpoint.normalise import quiet
 from kvplan.checkpoint.reading import CONFIG_FILE
@@ -48,7 +49,7 @@ def companion(repo_id: str, name: str, *, offline: bool) -> Path | None:
     if cached is not None or offline:
         return cached
     try:
-        return _download(repo_id, name)
+        return _download(repo_id, name, asking.FURTHER)
     except InputError:
         return None
 
@@ -64,13 +65,15 @@ def _cached(repo_id: str, name: str) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def _download(repo_id: str, name: str) -> Path | None:
+def _download(repo_id: str, name: str, seconds: float = asking.FIRST) -> Path | None:
     """Download one file; None if the repository has no such file."""
     with quiet():
         from huggingface_hub import errors, hf_hub_download
 
         try:
-            return Path(hf_hub_download(repo_id, name))
+            return Path(asking.ask(f"{repo_id}/{name}", lambda: hf_hub_download(repo_id, name), seconds))
+        except asking.Unreachable as error:
+            raise _unreachable(repo_id, error) from None
         except errors.GatedRepoError:
             raise InputError(
                 f"{repo_id}: is gated on the Hub: accept its terms there and log in (hf auth login), "
@@ -91,6 +94,8 @@ def _download(repo_id: str, name: str) -> Path | None:
 
 def _unreachable(repo_id: str, error: Exception) -> InputError:
     reason = " ".join(str(error).split())[:120] or type(error).__name__
+    if not isinstance(error, asking.Unreachable):
+        asking.unreachable(reason)
     return InputError(
         f"{repo_id}: the Hub cannot be reached ({reason}): check the network, or give a local directory or config.json"
     )

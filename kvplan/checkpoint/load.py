@@ -31,6 +31,7 @@ def load(
     hf_overrides: Mapping[str, Any] | None = None,
     draft: bool = False,
     config_format: str | None = None,
+    local: bool = True,
 ) -> Checkpoint:
     """Read and normalise the model meant by `reference`.
 
@@ -41,7 +42,7 @@ def load(
     `--hf-overrides`; it does not change `config_sha256`, which is the digest of the file's bytes. `draft` takes the
     speculators format, whose config wraps that of a draft's layers. `config_format` is vLLM's `--config-format`: `hf`
     reads config.json, `mistral` params.json, `auto` the latter where Mistral's weights lie beside it or there is no
-    config.json.
+    config.json. Without `local` no path of this machine is meant: the name is one of the catalog or the Hub.
 
     Raises InputError with one line where anything about the reference or its files cannot be used.
     """
@@ -50,7 +51,11 @@ def load(
     if reference == STDIN:
         return _from_stdin(stdin or sys.stdin, hf_overrides)
     path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
-    if is_path(reference):
+    if not local and (reference == STDIN or _PATH_LIKE.match(reference) is not None):
+        raise InputError(
+            f"{reference}: lies outside of what is scanned, so it is not read: --model-map says what it is"
+        )
+    if local and is_path(reference):
         return _from_path(reference, path, hf_overrides, draft=draft, config_format=config_format or "auto")
     entry = catalog.find(reference)
     if entry is not None:
@@ -58,9 +63,20 @@ def load(
     return _from_hub(reference, offline, hf_overrides, draft=draft, config_format=config_format or "auto")
 
 
+def looks_like_path(reference: str) -> bool:
+    """Whether a reference is written as a path, so that nobody takes it for a model's name."""
+    return reference == STDIN or _PATH_LIKE.match(reference) is not None or reference.endswith(".json")
+
+
 def is_path(reference: str) -> bool:
     """Whether a reference is a path: standard input, what looks like a path, and what exists as one."""
     return reference == STDIN or _PATH_LIKE.match(reference) is not None or _exists(Path(reference))
+
+
+def files_of(reference: str) -> tuple[Path, ...]:
+    """What is read where a reference is a path: that path, and the files that a model's directory may hold."""
+    path = Path(reference).expanduser() if reference.startswith("~") else Path(reference)
+    return (path, *(path / name for name in _READ)) if not path.is_file() else (path,)
 
 
 def _exists(path: Path) -> bool:
@@ -80,6 +96,9 @@ def _read(path: Path, file: str, *, draft: bool) -> Document:
 
 PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
 """Files that say how a multimodal model's inputs are cut into tokens."""
+
+
+_READ = (CONFIG_FILE, PARAMS_FILE, QUANT_FILE, INDEX_FILE, *PROCESSOR_FILES)
 
 
 def _unknown(reference: str) -> str:

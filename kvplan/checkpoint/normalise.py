@@ -76,7 +76,7 @@ def normalise(
     data = copy.deepcopy(dict(raw))
     model_type = _model_type(data, overrides, file)
     check_counts(data, file)
-    data = {name: value for name, value in data.items() if name not in _DROPPED}
+    data = _unfollowed({name: value for name, value in data.items() if name not in _DROPPED})
     if config_class is None:
         config, text, by = _read(model_type, data, overrides, file)
     else:
@@ -97,6 +97,19 @@ def normalise(
         quantization=quantization.picked(config),
         by=by,
     )
+
+
+_LEADING_ELSEWHERE = frozenset({"backbone", "use_timm_backbone", "use_pretrained_backbone", "backbone_kwargs"})
+"""Fields for which classes of transformers read another repository: of no meaning for a KV cache."""
+
+
+def _unfollowed(section: Mapping[str, Any]) -> Plain:
+    """A config without the fields that lead to other repositories, at any depth."""
+    return {
+        name: _unfollowed(value) if isinstance(value, Mapping) else value
+        for name, value in section.items()
+        if name not in _LEADING_ELSEWHERE
+    }
 
 
 def check_counts(data: Mapping[str, Any], file: str) -> None:
@@ -220,6 +233,23 @@ def quiet() -> Iterator[None]:
         logging.disable(before)
 
 
+@contextmanager
+def sealed() -> Iterator[None]:
+    """Keep classes of transformers from reading anything beside the config that they are made of."""
+    from huggingface_hub import constants
+    from transformers import PretrainedConfig
+
+    def refuse(*_given: Any, **_named: Any) -> Any:
+        raise OSError("a field leads to another repository, which is not followed")
+
+    method, offline = PretrainedConfig.__dict__["get_config_dict"], constants.HF_HUB_OFFLINE
+    PretrainedConfig.get_config_dict, constants.HF_HUB_OFFLINE = refuse, True
+    try:
+        yield
+    finally:
+        PretrainedConfig.get_config_dict, constants.HF_HUB_OFFLINE = method, offline
+
+
 def _config_class(model_type: str, data: Mapping[str, Any]) -> Any:
     """The transformers class that vLLM ends up with for this type, or None."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
@@ -234,7 +264,8 @@ def _by_class(
     config_class: Any, model_type: str, data: Plain, overrides: Mapping[str, Any], file: str
 ) -> tuple[Plain, Plain]:
     try:
-        built = config_class.from_dict(data)
+        with sealed():
+            built = config_class.from_dict(data)
     except ZeroDivisionError:
         raise InputError(f"{file}: {_zero(data)} is 0 and something is divided by it: correct the value") from None
     except Exception as error:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from kvplan import files
 from kvplan.checkpoint.fields import shown
 from kvplan.errors import InputError
 
@@ -49,8 +50,7 @@ def read_file(path: Path, *, file: str | None = None) -> Document:
 def read_bytes(path: Path, *, file: str) -> bytes:
     """The bytes of a regular file (or pipe) that is not too large."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = files.read_bytes(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise InputError(f"{file}: there is no such file: check the path") from None
     except IsADirectoryError:

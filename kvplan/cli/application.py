@@ -1,7 +1,7 @@
 """The `kvplan` command: its sub-commands, and how it ends.
 
-Exit codes: 0 nothing found, 1 something found, 2 the input cannot be used. A refusal is one line on stderr, with
-nothing on stdout.
+Exit codes: 0 nothing found, 1 something found, 2 the input cannot be used, or kvplan itself fails. A refusal is one
+line on stderr, with nothing on stdout.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from typing import Any
 
 import click
 
-from kvplan.cli.output import give_up_stdout, say
+from kvplan.cli.failing import FLAG, option
+from kvplan.cli.failing import tell as tell_failure
+from kvplan.cli.output import give_up_stdout, line, say
 from kvplan.errors import InputError
-from kvplan.report.words import printable
 
 COMMANDS = ("check", "scan", "plan", "why", "sweep", "explain", "rules", "releases", "models", "completion")
 
@@ -40,6 +41,8 @@ class Application(click.Group):
         if cmd_name not in COMMANDS:
             return None
         command: click.Command = import_module(f"kvplan.cli.commands.{cmd_name}").command
+        if not any(FLAG in parameter.opts for parameter in command.params):
+            command.params.append(option())
         return command
 
     def resolve_command(
@@ -73,13 +76,17 @@ class Application(click.Group):
         try:
             code = super().main(args, name, complete_var, False, **extra)
         except click.ClickException as error:
-            click.echo(f"kvplan: {printable(' '.join(error.format_message().split()))}{_hint(error)}", err=True)
+            line(f"kvplan: {' '.join(error.format_message().split())}{_hint(error)}")
             code = error.exit_code
         except (click.Abort, KeyboardInterrupt):
             code = _INTERRUPTED
         except BrokenPipeError:
             give_up_stdout()
             code = 0
+        except Exception as error:
+            # Never 1, which means that something was found.
+            tell_failure(error, sys.argv[1:] if args is None else args)
+            code = InputProblem.exit_code
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -120,6 +127,7 @@ Examples:
     callback=_version,
     help="Show kvplan's version and the vLLM releases it knows.",
 )
+@click.option(FLAG, is_flag=True, expose_value=False, help="Where kvplan itself fails, show the traceback.")
 @click.pass_context
 def main(ctx: click.Context) -> int:
     """What vLLM will do with the KV cache, told before the deploy and without a GPU."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kvplan.cli.output import say
+
 if TYPE_CHECKING:
     from kvplan.runs.settings.values import Settings
 
@@ -60,6 +62,36 @@ def settings_of(ctx: click.Context) -> Settings:
     return found
 
 
+def _acting(ctx: click.Context) -> list[str]:
+    """What of the settings, besides options, chooses among findings, files and models."""
+    settings, given = settings_of(ctx), ctx.params
+    acting: list[str] = []
+    if settings.severities and "select" in given:
+        acting.append("severity")
+    alive = any(not entry.expired(date.today()) for entry in settings.suppressions)
+    if alive and "no_ignore" in given and not given["no_ignore"]:
+        acting.append("suppress")
+    for name in ("include", "exclude"):
+        if name in given and not given[name] and getattr(settings, name) is not None:
+            acting.append(f"scan.{name}")
+    if "select" in given and (settings.additions.models or settings.additions.directories):
+        acting.append("catalog")
+    return acting
+
+
+def acting(ctx: click.Context) -> str | None:
+    """What of the settings file chooses among findings, in words; None where nothing does."""
+    options = [
+        name
+        for name in ("ignore", "select", "fail_on")
+        if name in settings_of(ctx).options
+        and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+        and not (name == "ignore" and ctx.params.get("no_ignore"))
+    ]
+    told = [*(name.replace("_", "-") for name in options), *_acting(ctx)]
+    return f"{settings_of(ctx).file} gives {', '.join(told)}" if told else None
+
+
 def announce(ctx: click.Context, overridden: Collection[str] = ()) -> None:
     """Say on standard error which settings file changes what the command does, and in what. Other options of the
     command line stand in for the options in `overridden`, given with underscores."""
@@ -69,11 +101,10 @@ def announce(ctx: click.Context, overridden: Collection[str] = ()) -> None:
         for name in settings.options
         if name not in overridden and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
     ]
-    if settings.severities and "select" in ctx.params:
-        used.append("severity")
+    used += _acting(ctx)
     today = date.today()
     for entry in settings.suppressions:
         if entry.expired(today):
-            click.echo(f"kvplan: {entry.where} ({entry.rule}) expired on {entry.expires} and has no effect", err=True)
+            say([f"{entry.where} ({entry.rule}) expired on {entry.expires} and has no effect"])
     if used:
-        click.echo(f"kvplan: {settings.file} gives {', '.join(used)} (--isolated leaves it out)", err=True)
+        say([f"{settings.file} gives {', '.join(used)} (--isolated leaves it out)"])

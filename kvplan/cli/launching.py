@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kvplan.cli.configured import announce, settings_of
+from kvplan.cli.configured import acting, announce, settings_of
 from kvplan.cli.options import codes
 from kvplan.cli.output import deliver, say, targets
 from kvplan.cli.words import words_of
@@ -27,6 +27,7 @@ def asked(ctx: click.Context, overridden: Collection[str] = ()) -> LaunchRequest
     from kvplan.runs.launching import LaunchRequest, Sources
 
     given, words = ctx.params, words_of(ctx)
+    hear_of_requests()
     announce(ctx, overridden)
     return LaunchRequest(
         options=words.options,
@@ -41,6 +42,13 @@ def asked(ctx: click.Context, overridden: Collection[str] = ()) -> LaunchRequest
     )
 
 
+def hear_of_requests() -> None:
+    """Say on standard error whenever the Hub is asked for something."""
+    from kvplan.checkpoint import asking
+
+    asking.listener.set(lambda what: say([what]))
+
+
 def choice_of(ctx: click.Context) -> Choice:
     """What --select, --ignore, --no-ignore and the settings file make of the rules."""
     from kvplan.runs.judging import Choice
@@ -52,6 +60,7 @@ def choice_of(ctx: click.Context) -> Choice:
         severities=settings.severities,
         suppressing=not everything,
         entries=settings.suppressions,
+        settings=acting(ctx),
     )
 
 

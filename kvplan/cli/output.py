@@ -6,14 +6,14 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TextIO
 
-import click
-
 from kvplan.errors import InputError
+from kvplan.files import write_whole
+from kvplan.report import inert
 from kvplan.report.canvas import Canvas
 from kvplan.report.formats import FORMATS, Format
+from kvplan.report.words import printable
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def deliver(wanted: tuple[Target, ...], render: Callable[[Format, Canvas], str])
     cannot be written leaves nothing there. Raises InputError when a file cannot be written."""
     made = [(target, render(target.format, canvas(target.file))) for target in wanted]
     for target, text in sorted(made, key=lambda pair: pair[0].file is None):
-        write(text, target.file, target.option)
+        write(text, target.file, target.option, commands=target.format.commands)
 
 
 def canvas(output: str | None) -> Canvas:
@@ -65,13 +65,14 @@ def canvas(output: str | None) -> Canvas:
     return Canvas() if _is_file(output) else Canvas(stream=stream)
 
 
-def write(text: str, output: str | None, option: str = "--output") -> None:
+def write(text: str, output: str | None, option: str = "--output", *, commands: bool = False) -> None:
     """Write `text` to the file `output`, or to standard output where that is None or `-`. `option` is the one that
-    names the file, for messages.
+    names the file, for messages. Without `commands` nothing in the text is meant for a CI runner.
 
     A reader that has gone away is not an error: the command's exit code still tells its result. Raises InputError
     when the file cannot be written.
     """
+    text = text if commands else _watched(text)
     if output is not None and _is_file(output):
         _write_file(text, output, option)
         return
@@ -93,7 +94,31 @@ def write(text: str, output: str | None, option: str = "--output") -> None:
 def say(notices: Iterable[str]) -> None:
     """Tell remarks on standard error."""
     for notice in notices:
-        click.echo(f"kvplan: {notice}", err=True)
+        line(f"kvplan: {notice}")
+
+
+def line(text: str) -> None:
+    """One line on standard error, whatever is in it; where that is full or closed, nowhere."""
+    lines(printable(text))
+
+
+def lines(text: str) -> None:
+    """Lines on standard error, which a CI runner reads like standard output."""
+    stream: TextIO | None = sys.stderr
+    try:
+        if stream is not None:
+            encoding = stream.encoding or "utf-8"
+            made = inert.lines(text).encode(encoding, "backslashreplace").decode(encoding)
+            stream.write(made if made.endswith("\n") else f"{made}\n")
+            stream.flush()
+    except (OSError, ValueError):
+        return
+
+
+def _watched(text: str) -> str:
+    """Text for standard output or a file, made harmless where a runner of GitHub's or Azure's reads along."""
+    watched = any(os.environ.get(name) for name in ("GITHUB_ACTIONS", "TF_BUILD", "GITEA_ACTIONS", "FORGEJO_ACTIONS"))
+    return inert.lines(text) if watched else text
 
 
 def _is_file(output: str | None) -> bool:
@@ -113,7 +138,7 @@ def give_up_stdout() -> None:
 
 def _write_file(text: str, output: str, option: str) -> None:
     try:
-        Path(output).write_text(text, encoding="utf-8", errors="replace")
+        write_whole(output, text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"{option} {output}: cannot be written: {reason}") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-import click
-
+from kvplan.cli.output import say
 from kvplan.runs.progress import Observer, Part, Progress, nobody
 
 PATIENCE = 2.0
@@ -23,7 +22,7 @@ def teller() -> Observer:
         nonlocal due
         if time.monotonic() >= due:
             due = time.monotonic() + PATIENCE
-            click.echo(f"kvplan: {words(progress)} …", err=True)
+            say([f"{words(progress)} …"])
 
     return tell
 

@@ -181,6 +181,8 @@ def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Che
     available = config.kv_cache_memory_bytes or launch.available_kv_memory
     estimate = memory.estimate(checkpoint, launch, config, draft) if available is None else None
     _size_and_view(launch, progress, config, built, progress.grouping, available if estimate is None else estimate)
+    with _noted(progress):
+        connectors.check_offloading_size(launch)
 
 
 def _check_as_written(checkpoint: Checkpoint, launch: Launch, progress: _Progress) -> None:

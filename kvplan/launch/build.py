@@ -66,12 +66,14 @@ def from_arguments(
     environment: Mapping[str, str] | None = None,
     base: Path | None = None,
     files: Mapping[str, Passage] | None = None,
+    closed: bool = False,
 ) -> Launch:
     """A literal argument list without the program in front, as container manifests have it.
 
-    `files` are contents of files by the path that `--config` names, before any file of that path.
+    `files` are contents of files by the path that `--config` names, before any file of that path; `closed` says that
+    there are no others.
     """
-    written = Written(tuple(arguments), entry, base, files)
+    written = Written(tuple(arguments), entry, base, files, closed)
     parsed = _read(written, release)
     model, remarks = _literal_model(parsed, release, entry)
     return _launch(
@@ -276,7 +278,9 @@ def reread(launch: Launch, release: Release) -> Launch:
 
 
 def _read(written: Written, release: Release) -> Parsed:
-    return parse(written.arguments, release, EntryPoint(written.entry), written.base, written.files)
+    return parse(
+        written.arguments, release, EntryPoint(written.entry), written.base, written.files, closed=written.closed
+    )
 
 
 def _launch(

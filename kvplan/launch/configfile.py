@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kvplan.errors import InputError
+from kvplan.files import read_bytes
 from kvplan.history import options as history
 from kvplan.launch.locations import Location, OriginKind
 from kvplan.launch.passages import Passage
@@ -20,6 +22,18 @@ MAX_VALUES = 20_000
 MAX_DEPTH = 50
 CHARACTERS_A_VALUE = 50
 """So many characters of a text count as one more value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFiles:
+    """Where `--config` files come from."""
+
+    base: Path | None = None
+    """The directory in which a relative one lies."""
+    contents: Mapping[str, Passage] = field(default_factory=dict)
+    """Those that are at hand already, by path."""
+    closed: bool = False
+    """Whether there are no others."""
 
 
 class ConfigRefusedError(Exception):
@@ -35,10 +49,9 @@ def config_tokens(
     path: str,
     release: Release,
     known_flags: Mapping[str, object],
-    base: Path | None = None,
-    files: Mapping[str, Passage] | None = None,
+    files: ConfigFiles | None = None,
 ) -> list[Token]:
-    """The words for the file at `path` (relative to `base`, unless `files` has its text), in the file's order.
+    """The words for the file at `path`, in the file's order.
 
     A list becomes one flag with its items, an object JSON, `true` a bare flag. `false` is dropped, or becomes
     `--no-key` in the releases that do so where `known_flags`, the flags of the parser that reads the file, has
@@ -47,8 +60,9 @@ def config_tokens(
     extension = path.rsplit(".", maxsplit=1)[-1]
     if extension not in ("yaml", "yml"):
         raise ConfigRefusedError("ValueError", f"Config file must be of a yaml/yml type. {extension} supplied")
-    given = None if files is None else files.get(path)
-    content, lines = _load(path, _read(path, base) if given is None else given.text, given)
+    files = files or ConfigFiles()
+    given = files.contents.get(path)
+    content, lines = _load(path, _read(path, files) if given is None else given.text, given)
     if not isinstance(content, dict):
         kind = type(content).__name__
         raise ConfigRefusedError("AttributeError", f"{kind!r} object has no attribute 'items' (the file {path})")
@@ -88,11 +102,11 @@ def _spelled_out(flag: str, key: str, value: Any, negates: bool, known_flags: Ma
     return [flag, str(value)]
 
 
-def _read(path: str, base: Path | None) -> str:
-    file = Path(path) if base is None else base / path
+def _read(path: str, files: ConfigFiles) -> str:
+    if files.closed:
+        raise InputError(f"--config {path}: the file is not among what was scanned, so its options are not known")
     try:
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_bytes(path if files.base is None else files.base / path, MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"--config {path}: the file cannot be read ({reason}); give the path of a YAML file") from None

@@ -1,4 +1,7 @@
-"""Patterns for paths: `deploy/**/*.yaml`, `archive/`, `*.tpl`. pathspec reads them, as it reads a `.gitignore`."""
+"""Patterns for paths: `deploy/**/*.yaml`, `archive/`, `*.tpl`, read as those of a `.gitignore`.
+
+They are matched name by name rather than by one regular expression, whose time would grow with every `**` and `*`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,8 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 from kvplan.errors import InputError
-
-if TYPE_CHECKING:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +85,141 @@ def _anywhere(wanted: str) -> bool:
     return "/" not in wanted.rstrip("/")
 
 
+Token = str | re.Pattern[str]
+"""A part of a name's pattern: `*`, a letter (`?` stands for any), or a class of letters."""
+
+_MANY = "*"
+_ACROSS = "**"
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """One alternative of a pattern: the patterns of its names, `**` among them (as None)."""
+
+    names: tuple[tuple[Token, ...] | None, ...]
+    folder: bool
+    """Whether only folders are meant, and so only what is below them."""
+
+    def match(self, path: Sequence[str]) -> bool:
+        """Whether it means a path or a folder above it, in time in proportion to both lengths."""
+        states = self._closed({0})
+        for number, name in enumerate(path, 1):
+            reached: set[int] = set()
+            for at in states:
+                if at == len(self.names):
+                    continue
+                pattern = self.names[at]
+                if pattern is None:
+                    reached.add(at)
+                    if at == len(self.names) - 1:
+                        reached.add(at + 1)
+                elif _name_matches(pattern, name):
+                    reached.add(at + 1)
+            states = self._closed(reached)
+            if len(self.names) in states and (number < len(path) or not self.folder):
+                return True
+        return False
+
+    def _closed(self, states: set[int]) -> set[int]:
+        """With those behind every `**` that may mean no folder at all; the last one means at least one name."""
+        found = set(states)
+        for at in range(len(self.names) - 1):
+            if at in found and self.names[at] is None:
+                found.add(at + 1)
+        return found
+
+
+def _name_matches(pattern: tuple[Token, ...], name: str) -> bool:
+    """Whether a name is meant. Only the latest `*` is ever gone back to, so that many of them cost no more."""
+    at = place = 0
+    star, kept = -1, 0
+    while place < len(name):
+        if at < len(pattern) and pattern[at] != _MANY and _letter_matches(pattern[at], name[place]):
+            at, place = at + 1, place + 1
+        elif at < len(pattern) and pattern[at] == _MANY:
+            star, kept = at, place
+            at += 1
+        elif star >= 0:
+            kept += 1
+            at, place = star + 1, kept
+        else:
+            return False
+    return all(token == _MANY for token in pattern[at:])
+
+
+def _letter_matches(token: Token, letter: str) -> bool:
+    if isinstance(token, str):
+        return token in (letter, _ANY)
+    return token.fullmatch(letter) is not None
+
+
+_ANY = "?"
+
+
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """One pattern, compiled."""
+    """One pattern, read."""
 
     inside: bool
     """Whether it can mean files below the base."""
     outside: bool
     """Whether it can mean others."""
-    alternatives: tuple[GitIgnoreSpecPattern, ...]
+    alternatives: tuple[_Path, ...]
 
     def match(self, path: str, *, inside: bool) -> bool:
         """Whether it means a path without a slash at its beginning."""
         if not (self.inside if inside else self.outside):
             return False
-        return any(one.regex is not None and one.match_file(path) is not None for one in self.alternatives)
+        names = path.split("/")
+        return any(one.match(names) for one in self.alternatives)
 
 
 @cache
 def _compiled(pattern: str) -> _Pattern:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
     wanted = _written(pattern)
     whole = PurePath(wanted).is_absolute()
-    with warnings.catch_warnings():
-        # A class such as `[[]` may mean something else in some future Python; here it does not.
-        warnings.simplefilter("ignore", FutureWarning)
-        alternatives = tuple(GitIgnoreSpecPattern(_escaped(one)) for one in _alternatives(wanted))
+    alternatives = tuple(_path(one) for one in _alternatives(wanted))
     return _Pattern(not whole, whole or _anywhere(wanted) or wanted.startswith("**"), alternatives)
+
+
+def _path(wanted: str) -> _Path:
+    """One alternative, read. Raises re.error for a class of letters that is none."""
+    names = wanted.strip("/").split("/")
+    if _anywhere(wanted):
+        names.insert(0, _ACROSS)
+    # `a/**/` means all below `a`, as `a/**` does.
+    folder = wanted.endswith("/") and (names[-1] != _ACROSS or set(names) == {_ACROSS})
+    return _Path(tuple(None if name == _ACROSS else _tokens(name) for name in names), folder)
+
+
+def _tokens(name: str) -> tuple[Token, ...]:
+    found: list[Token] = []
+    at = 0
+    while at < len(name):
+        part = _CLASS.match(name, at)
+        if part is None:
+            # Beside each other they mean no more than one.
+            if not (name[at] == _MANY and found and found[-1] == _MANY):
+                found.append(name[at])
+            at += 1
+            continue
+        found.append(_class(part))
+        at = part.end()
+    return tuple(found)
+
+
+def _class(part: re.Match[str]) -> Token:
+    if part[1]:
+        return part[1]
+    if len(part[0]) == 1:
+        return part[0]
+    inner = part[0][1:-1]
+    negated = inner[0] in "!^"
+    letters = (inner[1:] if negated else inner).replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
+    with warnings.catch_warnings():
+        # A class such as `[a--b]` may mean something else in some future Python; here it does not.
+        warnings.simplefilter("ignore", FutureWarning)
+        return re.compile(f"[{'^' if negated else ''}{letters}]", re.DOTALL)
 
 
 def _alternatives(wanted: str) -> tuple[str, ...]:
@@ -130,11 +236,3 @@ def _alternatives(wanted: str) -> tuple[str, ...]:
 
 _CLASS = re.compile(r"\[(?![!^]\])[^\]/]+\]|\[([!^])\]|\[")
 """A class of letters; one that holds but a letter that negates others; a bracket that begins none."""
-
-
-def _escaped(wanted: str) -> str:
-    """The pattern, with escapes where `.gitignore` would read something else into it."""
-    text = _CLASS.sub(lambda found: f"\\{found[1] or '['}" if len(found[0]) == 1 or found[1] else found[0], wanted)
-    if text.startswith(("!", "#")):
-        text = f"\\{text}"
-    return text if text == text.rstrip() else f"{text[:-1]}[{text[-1]}]"

@@ -20,7 +20,7 @@ from typing import Any
 
 from kvplan.errors import InputError
 from kvplan.history import options as history
-from kvplan.launch.configfile import ConfigRefusedError, config_tokens
+from kvplan.launch.configfile import ConfigFiles, ConfigRefusedError, config_tokens
 from kvplan.launch.conversion import RefusedError, convert, human_int
 from kvplan.launch.options import Kind, Option, OptionTable, lifetime_of, table_of
 from kvplan.launch.passages import Passage
@@ -62,18 +62,20 @@ def parse(
     entry: EntryPoint,
     base: Path | None = None,
     files: Mapping[str, Passage] | None = None,
+    *,
+    closed: bool = False,
 ) -> Parsed:
     """Read the words after `vllm serve` (or after the module's name).
 
     `base` is the directory in which a relative `--config` file lies, `files` are contents of such files that are
-    at hand already. Raises InputError only for a file that
+    at hand already; `closed` says that no other may be read. Raises InputError only for a file that
     kvplan cannot read and for `--help`, which starts nothing.
     """
     reading = _Reading(table_of(release), release)
     words = list(tokens)
     if entry is EntryPoint.SERVE:
         words = _model_to_front(words, reading)
-    words = _insert_config(words, reading, entry, base, files or {})
+    words = _insert_config(words, reading, entry, ConfigFiles(base, files or {}, closed))
     words = _rewrite_names(words)
     words = _gather_dotted(words, reading)
     _Argparse(reading, words).run()
@@ -168,9 +170,7 @@ def _model_to_front(words: list[Token], reading: _Reading) -> list[Token]:
     return words
 
 
-def _insert_config(
-    words: list[Token], reading: _Reading, entry: EntryPoint, base: Path | None, files: Mapping[str, Passage]
-) -> list[Token]:
+def _insert_config(words: list[Token], reading: _Reading, entry: EntryPoint, files: ConfigFiles) -> list[Token]:
     """Put the options of a `--config FILE` before those of the command line, which therefore win."""
     places = [index for index, token in enumerate(words) if token.text == "--config"]
     if not places:
@@ -188,7 +188,7 @@ def _insert_config(
     # `vllm serve` reads the file with its outermost parser, which has no options but help and version.
     known = reading.table.by_flag if entry is EntryPoint.MODULE else {}
     try:
-        inserted = config_tokens(words[index + 1].text, reading.release, known, base, files)
+        inserted = config_tokens(words[index + 1].text, reading.release, known, files)
     except ConfigRefusedError as refused:
         reading.refuse(refused.message, flag, "--config", refused.exception)
         return before + after

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kvplan.errors import InputError
+from kvplan.files import Ground
 from kvplan.launch.build import from_arguments
 from kvplan.launch.configfile import MAX_BYTES
 from kvplan.launch.found import FoundLaunch, Unreadable
@@ -47,8 +48,11 @@ def parse_model_map(texts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> Launch | Unreadable:
-    """The launch to plan, or why there is none. `base` is the directory of the file it stands in."""
+def resolved(
+    found: FoundLaunch, answers: Answers, base: Path | None = None, ground: Ground | None = None
+) -> Launch | Unreadable:
+    """The launch to plan, or why there is none. `base` is the directory of the file it stands in, `ground` what may be
+    read on its word (by default nothing)."""
     around = found.around
     if around.platform is not None:
         return _unreadable(found, f"it runs on {around.platform}; only NVIDIA GPUs are emulated")
@@ -65,7 +69,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
     for flag, name, place in asked:
         if flag == "--model":
             return _unreadable(found, _ask_for_model(name), place)
-    words, files, missing = _config(words, found, base)
+    words, files, missing = _config(words, found, base, ground)
     remarks += [
         Remark(VALUE_NOT_KNOWN, flag or name, _ask(flag, name), place) for flag, name, place in (*asked, *missing)
     ]
@@ -81,6 +85,7 @@ def resolved(found: FoundLaunch, answers: Answers, base: Path | None = None) -> 
             environment={name: value.text for name, value in environment.items()},
             base=base,
             files=files,
+            closed=True,
         )
     except InputError as error:
         return _unreadable(found, str(error))
@@ -282,34 +287,32 @@ def _own_words(found: FoundLaunch) -> list[Passage]:
 
 
 def _config(
-    words: list[Passage], found: FoundLaunch, base: Path | None
+    words: list[Passage], found: FoundLaunch, base: Path | None, ground: Ground | None
 ) -> tuple[list[Passage], Mapping[str, Passage], list[Asked]]:
     """The words with the text of the file behind `--config`, or without it where that is not at hand."""
     files = found.around.files
+    if sum(word.text == "--config" for word in words) > 1:
+        # vLLM refuses that before it reads one of them.
+        return words, files, []
     for index, word in enumerate(words[:-1]):
         if word.text != "--config":
             continue
         path = words[index + 1]
         if path.text in files:
             return words, files, []
-        beside = _beside(path.text, base)
+        beside = _beside(path.text, base, ground)
         if beside is not None:
             return words, {path.text: beside}, []
         return [*words[:index], *words[index + 2 :]], files, [("--config", path.text, path.location)]
     return words, files, []
 
 
-def _beside(path: str, base: Path | None) -> Passage | None:
+def _beside(path: str, base: Path | None, ground: Ground | None) -> Passage | None:
     """The text that a relative path leads to from the file that names it."""
-    if base is None or path.startswith(("/", "~")) or ".." in Path(path).parts:
+    if base is None or ground is None or path.startswith(("/", "~")):
         return None
-    try:
-        file = base / path
-        if not file.is_file() or file.stat().st_size > MAX_BYTES:
-            return None
-        return Source(str(file), file.read_text("utf-8")).passage()
-    except (OSError, ValueError):
-        return None
+    text = ground.read(base / path, MAX_BYTES)
+    return None if text is None else Source(str(base / path), text).passage()
 
 
 _SECRET_FLAG = re.compile(r"--(?:api-key|.*token|.*password|.*secret)", re.ASCII)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from kvplan.errors import InputError
+from kvplan.files import Ground, read_bytes
 from kvplan.launch.found import Found, FoundLaunch, Surroundings, Unreadable
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.resolving import Answers
@@ -34,6 +35,8 @@ class Text:
     source: Source
     path: Path | None
     """None for standard input."""
+    ground: Ground | None = None
+    """What may be read on the file's word; nothing by default."""
 
     @property
     def base(self) -> Path | None:
@@ -48,13 +51,14 @@ class FileResult:
     name: str
     base: Path | None
     found: tuple[Found, ...] = field(default=())
+    ground: Ground | None = None
 
 
-def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unreadable]:
+def candidates(paths: Sequence[str], ground: Ground | None = None) -> Iterator[tuple[str, Path | None] | Unreadable]:
     """The files to read, by the name that reports call them, in a stable order; None as path is standard input.
 
-    Directories are walked in the order of names; links are followed once. Raises InputError for a path that is
-    empty or does not exist.
+    Directories are walked in the order of names, and links not out of the `ground`. Raises InputError for a path
+    that is empty or does not exist.
     """
     for path in paths:
         if path == STDIN:
@@ -70,46 +74,68 @@ def candidates(paths: Sequence[str]) -> Iterator[tuple[str, Path | None] | Unrea
             yield Unreadable(path, _reason(error))
             continue
         if stat.S_ISDIR(mode):
-            yield from _walk(path, [])
+            yield from _walk(path, ground)
         elif stat.S_ISREG(mode):
             yield path, Path(path)
         else:
             yield Unreadable(path, "not a regular file")
 
 
-def _walk(directory: str, above: list[tuple[int, int]]) -> Iterator[tuple[str, Path | None] | Unreadable]:
-    try:
-        here = Path(directory).stat()
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    except OSError as error:
-        yield Unreadable(directory, _reason(error))
-        return
-    identity = (here.st_dev, here.st_ino)
-    if identity in above:
-        # A link to a directory whose files are being read already.
-        return
-    for entry in entries:
-        name = entry.path.removeprefix(f".{os.sep}")
+def _walk(top: str, ground: Ground | None) -> Iterator[tuple[str, Path | None] | Unreadable]:
+    """The files below a directory, in the order of names, however deep its folders nest.
+
+    A link to a folder is not gone through: what it leads to on the ground is read where it stands itself.
+    """
+    waiting: list[tuple[str, bool]] = [(top, True)]
+    while waiting:
+        name, directory = waiting.pop()
+        if not directory:
+            yield name, Path(name)
+            continue
         try:
-            if entry.is_dir():
-                if entry.name not in _SKIPPED:
-                    yield from _walk(name, [*above, identity])
-            elif kind_of(entry.name) is not None and (entry.is_file() or entry.is_symlink()):
-                entry.stat()
-                if entry.is_file():
-                    yield name, Path(name)
+            entries = sorted(os.scandir(name), key=lambda entry: entry.name, reverse=True)
         except OSError as error:
             yield Unreadable(name, _reason(error))
+            continue
+        lost: list[Unreadable] = []
+        for entry in entries:
+            found = _entry(entry, ground)
+            if isinstance(found, Unreadable):
+                lost.append(found)
+            elif found is not None:
+                waiting.append(found)
+        yield from reversed(lost)
 
 
-def read(name: str, path: Path | None, stdin: BinaryIO | None = None) -> Text | Unreadable | None:
+def _entry(entry: os.DirEntry[str], ground: Ground | None) -> tuple[str, bool] | Unreadable | None:
+    """What an entry of a folder is to the walk: a file or a folder to look at, something lost, or nothing."""
+    name = entry.path.removeprefix(f".{os.sep}")
+    try:
+        linked, directory = entry.is_symlink(), entry.is_dir()
+        if directory and entry.name in _SKIPPED:
+            return None
+        if not directory and kind_of(entry.name) is None:
+            return None
+        if linked and ground is not None and not ground.holds(entry.path):
+            entry.stat()
+            return Unreadable(name, "a link that leads out of what is scanned, so it is not followed")
+        if directory:
+            return None if linked else (name, True)
+        entry.stat()
+        return (name, False) if entry.is_file() else None
+    except OSError as error:
+        return Unreadable(name, _reason(error))
+
+
+def read(
+    name: str, path: Path | None, stdin: BinaryIO | None = None, ground: Ground | None = None
+) -> Text | Unreadable | None:
     """The text of a file; None where nothing in it speaks of vLLM."""
     try:
-        if path is None:
-            raw = b"" if stdin is None else stdin.read(MAX_BYTES + 1)
+        if path is not None:
+            raw = read_bytes(path, MAX_BYTES + 1)
         else:
-            with path.open("rb") as stream:
-                raw = stream.read(MAX_BYTES + 1)
+            raw = b"" if stdin is None else stdin.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         return Unreadable(name, _reason(error))
     if not _SPEAKS.search(raw) and not _always_told(name):
@@ -122,7 +148,7 @@ def read(name: str, path: Path | None, stdin: BinaryIO | None = None) -> Text | 
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return Unreadable(name, f"not UTF-8 text (byte {error.start})")
-    return Text(Source(name, text.replace("\r\n", "\n")), path) if _SPEAKS.search(raw) else None
+    return Text(Source(name, text.replace("\r\n", "\n")), path, ground) if _SPEAKS.search(raw) else None
 
 
 def _always_told(name: str) -> bool:
@@ -175,7 +201,7 @@ def _content_kind(text: str) -> str:
     first = text.lstrip().partition("\n")[0]
     if first.startswith("#!"):
         return "python" if "python" in first else "shell"
-    if re.search(r"(?mi)^\s*FROM\s+\S+", text) and re.search(r"(?m)^\s*(?:ENTRYPOINT|CMD|RUN)\b", text):
+    if re.search(r"(?mi)^[ \t]*FROM[ \t]+\S+", text) and re.search(r"(?m)^[ \t]*(?:ENTRYPOINT|CMD|RUN)\b", text):
         return "dockerfile"
     if re.search(r"(?m)^\[Service\]", text):
         return "systemd"
@@ -207,41 +233,88 @@ def launches(text: Text, answers: Answers, maps: Mapping[str, dict[str, Passage]
     from kvplan.launch.sources import registry
 
     kind = kind_of(text.source.name) or _content_kind(text.source.text)
-    found: dict[object, Found] = {}
+    found: list[Found] = []
     around = Surroundings(kind=kind)
     try:
-        for one in registry.read(kind, text.source, around, answers, text.base, maps or {}):
-            key = identity(one)
-            if key not in found or knows_more(one, found[key]):
-                found[key] = one
+        found += registry.read(kind, text.source, around, answers, text.base, maps or {}, text.ground)
     except RecursionError:
-        deep = Unreadable(text.source.name, "nested too deeply to be followed")
-        found[identity(deep)] = deep
-    ordered = sorted(found.values(), key=_position)
-    return FileResult(text.source.name, text.base, tuple(ordered))
+        found.append(Unreadable(text.source.name, "nested too deeply to be followed"))
+    ordered = sorted(distinct(found, lambda one: one), key=_position)
+    return FileResult(text.source.name, text.base, tuple(ordered), text.ground)
 
 
-def identity(one: Found) -> object:
-    """What makes a launch the same: its words and where they stand, whichever way they were found."""
-    if isinstance(one, Unreadable):
-        return (one.file, one.location, one.reason)
-    return (one.location, tuple(word.text for word in one.words))
+Item = TypeVar("Item")
+
+_LOOSE = frozenset({"ConfigMap", "YAML", "shell", "Markdown", "--config file"})
+"""Kinds that only hold the text of a launch: who starts it is told elsewhere, if at all."""
+
+_LOOKED_AT = 50
+"""So many launches of one place are held against each other; of more, only equal ones count as one."""
+
+
+def distinct(items: Iterable[Item], found_of: Callable[[Item], Found]) -> list[Item]:
+    """Each launch once, in its most telling surroundings, in the order in which they were first found.
+
+    The words of a script are found in the ConfigMap that holds it and in the pod that mounts it: that is one launch.
+    Two pods that mount it are two, where they differ in what the plan depends on.
+    """
+    kept: dict[object, dict[object, Item]] = {}
+    for item in items:
+        one = found_of(item)
+        if isinstance(one, Unreadable):
+            kept.setdefault((one.file, one.location, one.reason), {}).setdefault("", item)
+            continue
+        place = kept.setdefault((one.location, tuple(word.text for word in one.words)), {})
+        facts = _facts(one)
+        if facts in place:
+            continue
+        near = list(place.items())[:_LOOKED_AT]
+        if any(_covers(found_of(other), one) for _, other in near):
+            continue
+        poorer = [key for key, other in near if _covers(one, found_of(other))]
+        if poorer:
+            # The same launch, told better: it stays where it was first found.
+            left = dict.fromkeys(poorer)
+            rows = [(facts, item) if key == poorer[0] else (key, other) for key, other in place.items()]
+            place.clear()
+            place.update(row for row in rows if row[0] not in left)
+        else:
+            place[facts] = item
+    return [item for place in kept.values() for item in place.values()]
+
+
+def _facts(launch: FoundLaunch) -> tuple[object, ...]:
+    """What stands around a launch and changes its plan."""
+    around = launch.around
+    environment = tuple(
+        sorted((name, value.text, value.unknown) for name, value in around.environment.items() if _counts(name))
+    )
+    return (around.release, around.gpu, around.count, around.platform, environment)
+
+
+def _counts(name: str) -> bool:
+    return name.startswith("VLLM_") or name == "CUDA_VISIBLE_DEVICES"
+
+
+def _covers(one: Found, other: Found) -> bool:
+    """Whether `other` is the same launch as `one` with less known about it."""
+    if not isinstance(one, FoundLaunch) or not isinstance(other, FoundLaunch):
+        return False
+    same = (one.around.kind, one.around.name) == (other.around.kind, other.around.name)
+    if not same and other.around.kind not in _LOOSE:
+        return False
+    *facts, environment = _facts(one)
+    *others, fewer = _facts(other)
+    agreeing = all(mine == theirs or theirs is None for mine, theirs in zip(facts, others, strict=True))
+    return agreeing and set(_pairs(fewer)) <= set(_pairs(environment))
+
+
+def _pairs(environment: object) -> tuple[object, ...]:
+    return environment if isinstance(environment, tuple) else ()
 
 
 def _position(one: Found) -> tuple[int, int]:
     return (0, 0) if one.location is None else (one.location.line, one.location.column)
-
-
-def knows_more(one: Found, other: Found) -> bool:
-    """Whether `one` was found in more telling surroundings than `other`, which is the same launch."""
-    if not isinstance(one, FoundLaunch) or not isinstance(other, FoundLaunch):
-        return False
-    return _known(one) > _known(other)
-
-
-def _known(launch: FoundLaunch) -> int:
-    around = launch.around
-    return sum(value is not None for value in (around.release, around.gpu, around.count, around.platform))
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -47,7 +47,8 @@ class Remark:
     `kind` is one of `unknown_option`, `removed_option`, `not_yet_option`, `repeated_option`,
     `positional_swallowed`, `comma_token`, `unknown_environment`, `abbreviated_option`, `suppression_unusable` (a
     comment beside the launch), `default_model` (none is named, vLLM takes its own), `positional_ignored` (the module
-    form reads `--model` only), `config_not_read` (`--config=FILE` in one word).
+    form reads `--model` only), `config_not_read` (`--config=FILE` in one word), `model_read_from_folder` (a
+    folder of the model's name was read).
     """
 
     kind: str

@@ -22,3 +22,5 @@ class Written:
     """The directory in which a relative `--config` file lies."""
     files: Mapping[str, Passage] | None = None
     """Contents of such files that are at hand already."""
+    closed: bool = False
+    """Whether no other file may be read: the words come from a file that nobody vouches for."""

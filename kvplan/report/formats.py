@@ -26,6 +26,8 @@ class Format:
     """What renders a scan, where `module` does not."""
     sweep_module: str | None = None
     """What renders a sweep, where `module` does not."""
+    commands: bool = False
+    """Whether the text is meant to be commands of a CI runner."""
     gate: bool = False
     """Whether the format tells what fails, and so has to know --fail-on."""
 
@@ -77,7 +79,7 @@ FORMATS: dict[str, Format] = {
             sweep_module="kvplan.report.sweeppage",
         ),
         Format("sarif", "SARIF 2.1.0 for code scanning", "kvplan.report.sarif"),
-        Format("github", "annotations of GitHub Actions", "kvplan.report.github"),
+        Format("github", "annotations of GitHub Actions", "kvplan.report.github", commands=True),
         Format("gitlab", "GitLab's code quality report", "kvplan.report.gitlab"),
         Format("junit", "JUnit XML, one test case a finding", "kvplan.report.junit", gate=True),
     )

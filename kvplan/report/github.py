@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvplan.launch.locations import Location
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
+from kvplan.report.inert import lines
 from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import relative
 from kvplan.report.words import printable
@@ -16,10 +17,10 @@ _COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 def render(report: Reported, _canvas: Canvas | None = None) -> str:
     """One command a line, and the sum in the last one, which is for the log."""
     told = sorted(outcomes.findings(outcomes.outcomes(report)), key=lambda one: one.finding.severity.rank)
-    lines = [_finding(one) for one in told]
-    lines += [_lost(one) for one in outcomes.lost(report)]
-    lines.append(f"kvplan: {report.verdict}: {outcomes.sum_of(report)}")
-    return "".join(f"{line}\n" for line in lines)
+    commands = [_finding(one) for one in told]
+    commands += [_lost(one) for one in outcomes.lost(report)]
+    commands.append(f"kvplan: {report.verdict}: {lines(outcomes.sum_of(report))}")
+    return "".join(f"{command}\n" for command in commands)
 
 
 def _finding(told: Told) -> str:
@@ -43,7 +44,7 @@ def _command(name: str, place: Location | None, title: str, message: str) -> str
 
 def _data(text: str) -> str:
     """The text as the runner wants it: percent signs and line ends spelled out, other control characters shown."""
-    return "%0A".join(printable(line).replace("%", "%25") for line in text.splitlines())
+    return "%0A".join(lines(printable(line)).replace("%", "%25") for line in text.splitlines())
 
 
 def _property(text: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 
 from kvplan.report import outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject
+from kvplan.report.inert import dumps
 from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import relative
 from kvplan.rules import get
@@ -22,7 +22,7 @@ def render(report: Reported, _canvas: Canvas | None = None) -> str:
     for lost in outcomes.lost(report):
         issues.append(_lost(lost, outcomes.fingerprint(*lost.identity, str(seen[lost.identity]))))
         seen[lost.identity] += 1
-    return json.dumps(issues, indent=2) + "\n"
+    return dumps(issues, indent=2) + "\n"
 
 
 def _finding(told: Told) -> JsonObject:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from kvplan.report import documentation, outcomes
+from kvplan.report.inert import markup
 from kvplan.report.style import STYLE
 from kvplan.report.words import printable
 from kvplan.rules.values import Finding
@@ -32,7 +33,7 @@ def document(title: str, body: Iterable[str]) -> str:
 
 def text(plain: str) -> str:
     """Text as HTML, on one line."""
-    return escape(printable(" ".join(plain.split())))
+    return markup(escape(printable(" ".join(plain.split()))))
 
 
 def prose(plain: str) -> str:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ from kvplan.launch.values import Launch
 from kvplan.releases import Behaviour
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject, plain, told
+from kvplan.report.inert import dumps
 from kvplan.report.textbook import textbook
 from kvplan.report.trace import selected_steps
 from kvplan.report.values import Detail, Report
@@ -50,7 +50,7 @@ _OF_A_STATE = frozenset({"state_shapes", "state_dtypes", "states_per_request"})
 
 def render(report: Report, _canvas: Canvas | None = None) -> str:
     """The report as JSON text, with a newline at its end; JSON looks the same on every canvas."""
-    return json.dumps(to_dict(report), indent=2, default=str) + "\n"
+    return dumps(to_dict(report), indent=2) + "\n"
 
 
 def to_dict(report: Report) -> JsonObject:

@@ -10,6 +10,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from kvplan.report import headline, outcomes
 from kvplan.report.canvas import Canvas
+from kvplan.report.inert import markup
 from kvplan.report.outcomes import LostOutcome, Outcome, Reported, Told
 from kvplan.report.words import printable
 from kvplan.rules import get
@@ -22,8 +23,11 @@ def render(report: Reported, _canvas: Canvas | None = None, fail_on: Severity = 
     document = JUnitXml("kvplan")
     launches = outcomes.outcomes(report)
     told = outcomes.everything(launches)
+    of_launch: dict[int, list[Told]] = {}
+    for one in told:
+        of_launch.setdefault(id(one.outcome), []).append(one)
     for launch in launches:
-        document.add_testsuite(_suite(launch, [one for one in told if one.outcome is launch], fail_on))
+        document.add_testsuite(_suite(launch, of_launch.get(id(launch), []), fail_on))
     if lost := outcomes.all_lost(report):
         document.add_testsuite(_lost(lost, fail_on))
     document.update_statistics()
@@ -31,7 +35,7 @@ def render(report: Reported, _canvas: Canvas | None = None, fail_on: Severity = 
     # The schema knows this count for suites only.
     root.attrib.pop("skipped", None)
     ElementTree.indent(root)
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+    return markup(f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n')
 
 
 def _suite(launch: Outcome, told: Sequence[Told], fail_on: Severity) -> TestSuite:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvplan.releases import KNOWN, Behaviour, Release
 from kvplan.report.canvas import PIPED_WIDTH, Canvas
+from kvplan.report.inert import dumps
 from kvplan.report.page import GAP, Page
 from kvplan.report.places import relative
 from kvplan.report.words import lifetime, span
@@ -26,7 +26,7 @@ _FOLDING = 60
 
 def as_json(schema: str, **content: Any) -> str:
     """A list as JSON text under a schema name of its own."""
-    return json.dumps({"schema": schema, **content}, indent=2) + "\n"
+    return dumps({"schema": schema, **content}, indent=2) + "\n"
 
 
 def rule_text(rule: Rule, canvas: Canvas) -> str:

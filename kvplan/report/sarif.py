@@ -6,7 +6,6 @@ the schema that OASIS publishes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from kvplan import __version__
@@ -14,6 +13,7 @@ from kvplan.launch.locations import Location
 from kvplan.report import documentation, outcomes
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject
+from kvplan.report.inert import dumps
 from kvplan.report.outcomes import LostOutcome, Reported, Told
 from kvplan.report.places import uri
 from kvplan.rules import Rule, get
@@ -28,7 +28,7 @@ _LIMIT = 1024
 
 def render(report: Reported, _canvas: Canvas | None = None) -> str:
     """The log as JSON text, with a newline at its end."""
-    return json.dumps(to_dict(report), indent=2) + "\n"
+    return dumps(to_dict(report), indent=2) + "\n"
 
 
 def to_dict(report: Reported) -> JsonObject:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from kvplan.report import jsonreport
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject, told
+from kvplan.report.inert import dumps
 from kvplan.report.scanvalues import NotFollowed, ScannedLaunch, ScanReport
 from kvplan.rules.limits import kv912_launch_not_followed
 
@@ -47,7 +47,7 @@ def _lines(report: ScanReport) -> Iterator[str]:
 
 
 def _text(value: JsonObject) -> str:
-    return json.dumps(value, default=str)
+    return dumps(value)
 
 
 def launch_dict(launch: ScannedLaunch) -> JsonObject:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from kvplan.engine.values import Plan
 from kvplan.report.canvas import Canvas
 from kvplan.report.fieldwise import JsonObject, told
+from kvplan.report.inert import dumps
 from kvplan.report.sweepvalues import Change, Combination, Comparison, SweepReport
 
 SCHEMA_ID = "kvplan-sweep/1"
@@ -14,7 +13,7 @@ SCHEMA_ID = "kvplan-sweep/1"
 
 def render(report: SweepReport, _canvas: Canvas | None = None) -> str:
     """The sweep as JSON text, with a newline at its end."""
-    return json.dumps(to_dict(report), indent=2, default=str) + "\n"
+    return dumps(to_dict(report), indent=2) + "\n"
 
 
 def to_dict(report: SweepReport) -> JsonObject:

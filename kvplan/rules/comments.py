@@ -18,10 +18,13 @@ _COMMENT = re.compile(
     r"(?P<sign>\#|//|;|<!--|/\*|\{\#)\s*kvplan\s*:\s*ignore\b\s*(?P<rules>\[[^\]\n]*\]?)?(?P<reason>[^\n]*)",
     re.IGNORECASE,
 )
-_END = re.compile(r"\s*(?:-->|\*/\s*(?:-?\}\})?|\#\})?\s*$")
+_ENDS = ("-->", "-}}", "}}", "*/", "#}")
+"""What closes a comment behind its reason, outermost first."""
 _ONLY_COMMENT = re.compile(r"\s*(?:\#|//|;|<!--|/\*|\{\#|\{\{-?\s*/\*)")
 _OPENS = re.compile(r"(?::(?:\s+[|>][-+0-9]*)?|\[|\(|\{)\s*$")
 """How a line ends whose value begins on the next one."""
+_MOST_LINES = 20
+"""Lines that one comment is about at most: no value is handed on further."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,7 @@ def comments(file: str, text: str) -> tuple[tuple[Comment, ...], tuple[Unusable,
     if "kvplan" not in text.lower():
         return (), ()
     lines = text.split("\n")
+    following = _next_code(lines)
     for number, line in enumerate(lines, 1):
         match = _COMMENT.search(line)
         if match is None:
@@ -53,7 +57,7 @@ def comments(file: str, text: str) -> tuple[tuple[Comment, ...], tuple[Unusable,
         except InputError as error:
             unusable.append(Unusable(place, str(error)))
         else:
-            usable.append(Comment(place, _about(lines, number), codes, reason))
+            usable.append(Comment(place, _about(lines, following, number), codes, reason))
     return tuple(usable), tuple(unusable)
 
 
@@ -63,22 +67,39 @@ def _parsed(match: re.Match[str]) -> tuple[frozenset[str], str]:
     if not rules:
         raise InputError("it names no rule")
     codes = frozenset(get(name).code for name in rules)
-    reason = _END.sub("", match["reason"]).strip(" \t:-–—")
+    reason = _unclosed(match["reason"]).strip(" \t:-–—")
     if not re.search(r"\w", reason):
         raise InputError("it gives no reason")
     return codes, reason
 
 
-def _about(lines: list[str], number: int) -> frozenset[int]:
+def _unclosed(reason: str) -> str:
+    """The reason without what closes the comment."""
+    for end in _ENDS:
+        if end == "}}" and not reason.rstrip().endswith(("*/}}", "*/ }}")):
+            continue
+        reason = reason.rstrip().removesuffix(end)
+    return reason
+
+
+def _next_code(lines: list[str]) -> list[int]:
+    """For each line, the number of the first one behind it that is neither a comment nor empty."""
+    following = [len(lines) + 1] * (len(lines) + 1)
+    for number in range(len(lines) - 1, -1, -1):
+        line = lines[number]
+        silent = not line.strip() or _ONLY_COMMENT.match(line) is not None
+        following[number] = following[number + 1] if silent else number + 1
+    return following
+
+
+def _about(lines: list[str], following: list[int], number: int) -> frozenset[int]:
     """The lines that a comment on line `number` is about."""
     about = {number}
     at = number
     if _ONLY_COMMENT.match(lines[number - 1]):
-        at += 1
-        while at <= len(lines) and (_ONLY_COMMENT.match(lines[at - 1]) or not lines[at - 1].strip()):
-            at += 1
+        at = following[number]
         about.add(at)
-    while at < len(lines) and _OPENS.search(_code(lines[at - 1])):
+    while at < len(lines) and len(about) < _MOST_LINES and _OPENS.search(_code(lines[at - 1])):
         at += 1
         about.add(at)
     return frozenset(about)

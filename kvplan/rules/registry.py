@@ -72,6 +72,8 @@ from kvplan.rules.limits import (
     kv912_launch_not_followed,
     kv913_option_not_looked_at,
     kv914_known_to_machine_only,
+    kv920_model_read_from_folder,
+    kv921_settings_change_findings,
 )
 from kvplan.rules.options import (
     kv101_value_not_accepted,
@@ -222,4 +224,6 @@ RULES: tuple[Rule, ...] = (
     kv912_launch_not_followed.RULE,
     kv913_option_not_looked_at.RULE,
     kv914_known_to_machine_only.RULE,
+    kv920_model_read_from_folder.RULE,
+    kv921_settings_change_findings.RULE,
 )

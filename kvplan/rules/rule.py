@@ -72,12 +72,30 @@ class Manifest:
     """Its text, ending with a line break."""
     options: tuple[str, ...] = ("--gpu", "h200", "--available-kv-memory", "60GiB")
     """kvplan's own options for the scan."""
+    beside: tuple[tuple[str, str], ...] = ()
+    """Other files of the directory: names and texts."""
+    isolated: bool = True
+    """Whether a settings file is left out."""
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """All files, by name and text."""
+        return (*self.beside, (self.file, self.content))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What `kvplan scan` is called with for a test."""
+        return (*self.options, *(("--isolated",) if self.isolated else ()), "--offline", self.file)
 
     @property
     def text(self) -> str:
-        """Shell commands that write the file and scan it."""
-        scan = shlex.join(("kvplan", "scan", *self.options, self.file))
-        return f"cat > {self.file} <<'EOF'\n{self.content}EOF\n{scan}"
+        """Shell commands that write the files and scan the one."""
+        lines: list[str] = []
+        for name, content in self.files:
+            folder = name.rpartition("/")[0]
+            lines += [f"mkdir -p {folder}"] if folder else []
+            lines.append(f"cat > {name} <<'EOF'\n{content}EOF")
+        return "\n".join([*lines, shlex.join(("kvplan", "scan", *self.options, self.file))])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

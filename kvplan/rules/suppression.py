@@ -102,23 +102,28 @@ class Comment:
         """`deploy.yaml:12`."""
         return f"{self.place.file}:{self.place.line}"
 
-    def covers(self, place: Location | None) -> bool:
-        """Whether it is about a place; about line 0, the file as a whole, it is wherever it stands."""
-        return place is not None and place.file == self.place.file and (place.line in self.lines or place.line == 0)
-
-    def means(self, finding: Finding, origin: Origin) -> bool:
-        """Whether it is about a finding: about its place, or about the launch as a whole."""
-        return finding.rule in self.codes and (self.covers(finding.location) or self.covers(origin.location))
-
 
 def by_comments(comments: Mapping[str, Iterable[Comment]]) -> Judge:
     """A judge who goes by the comments, given by file: first those about the finding's place."""
 
+    first: dict[tuple[str, str], Comment] = {}
+    by_line: dict[tuple[str, str, int], Comment] = {}
+    for file, each in comments.items():
+        for comment in each:
+            for code in comment.codes:
+                first.setdefault((file, code), comment)
+                for line in comment.lines:
+                    by_line.setdefault((file, code, line), comment)
+
     def judge(finding: Finding, origin: Origin) -> Suppressed | None:
         for place in (finding.location, origin.location):
-            for comment in comments.get(place.file, ()) if place is not None else ():
-                if finding.rule in comment.codes and comment.covers(place):
-                    return Suppressed(finding, comment.reason, "comment", comment.where)
+            if place is None:
+                continue
+            # About line 0, the file as a whole, every comment of the file is.
+            whole = first.get((place.file, finding.rule)) if place.line == 0 else None
+            comment = whole or by_line.get((place.file, finding.rule, place.line))
+            if comment is not None:
+                return Suppressed(finding, comment.reason, "comment", comment.where)
         return None
 
     return judge
@@ -179,14 +184,18 @@ def stale_comments(
 ) -> Iterator[Stale]:
     """Comments with a code among `rules` that is about none of the findings, which are all those of their files, but
     of the `obscure` ones, which hold launches that could not be followed."""
-    by_file: dict[str, list[tuple[Finding, Origin]]] = {}
-    for finding, origin in findings:
-        for file in {place.file for place in (finding.location, origin.location) if place is not None}:
-            by_file.setdefault(file, []).append((finding, origin))
+    found = {
+        (place.file, finding.rule, place.line)
+        for finding, origin in findings
+        for place in (finding.location, origin.location)
+        if place is not None
+    }
     for comment in comments:
         if comment.place.file in obscure:
             continue
-        used = {one.rule for one, origin in by_file.get(comment.place.file, ()) if comment.means(one, origin)}
+        used = {
+            code for code in comment.codes for line in (0, *comment.lines) if (comment.place.file, code, line) in found
+        }
         for rule in sorted(comment.codes.intersection(rules) - used):
             text = f"the comment lets {rule} be, which is not found there any more: take it away"
             yield Stale(rule, comment.where, text)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.errors import InputError
+from kvplan.files import write_whole
 from kvplan.launch.globs import absolute, relative
 from kvplan.launch.scanning import STDIN_NAME
 from kvplan.report.scanvalues import ScanReport
@@ -96,7 +97,7 @@ def write(report: ScanReport, file: str) -> int:
     ordered = sorted(rows.values(), key=lambda row: (row["file"], row["rule"], row["launch"], row["fingerprint"]))
     text = json.dumps({"schema": SCHEMA_ID, "findings": ordered}, indent=2, ensure_ascii=False) + "\n"
     try:
-        Path(file).write_text(text, encoding="utf-8", errors="replace")
+        write_whole(file, text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise InputError(f"--write-baseline {file}: cannot be written: {reason}") from error

@@ -30,6 +30,8 @@ class Choice:
     """What the settings file suppresses."""
     fixes: int | None = 3
     """How many changes are told for a finding at most; None for all that were found."""
+    settings: str | None = None
+    """What of a settings file chooses among findings, in words; None where none does."""
     today: date = field(default_factory=date.today)
     """The day on which entries hold or have expired."""
 
@@ -45,13 +47,27 @@ class Choice:
 def findings_of(plan: Plan, choice: Choice) -> tuple[Finding, ...]:
     """What the chosen rules find, with the operator's severities, worst first. Nothing is suppressed yet."""
     from kvplan.rules import regraded, run
+    from kvplan.rules.limits.kv920_model_read_from_folder import CODE as FOLDER_RULE
+    from kvplan.rules.limits.kv920_model_read_from_folder import REMARK as FOLDER
 
     found = run(plan, select=choice.select, ignore=choice.ignore)
+    if any(remark.kind == FOLDER for remark in plan.launch.remarks) and not any(
+        one.rule == FOLDER_RULE for one in found
+    ):
+        # No settings of the tree that the folder is part of may silence it.
+        found = (*found, *run(plan, select=(FOLDER_RULE,)))
     if any(one.changes or one.severity.rank == 0 for one in found):
         from kvplan.runs.fixes.mending import mended
 
         found = mended(plan, found, choice.fixes)
     return regraded(found, choice.severities)
+
+
+def stated(choice: Choice) -> tuple[Finding, ...]:
+    """What a settings file does to the findings, as a finding of its own, whatever rules were chosen."""
+    from kvplan.rules.limits.kv921_settings_change_findings import told
+
+    return () if choice.settings is None else (told(choice.settings),)
 
 
 def dismissed(plan: Plan, choice: Choice) -> bool:
@@ -68,7 +84,8 @@ def report_of(plan: Plan, choice: Choice, **shape: Any) -> Report:
     from kvplan.report.values import make, without
     from kvplan.rules.suppression import Origin, by_entries, divide
 
-    report = make(plan, findings_of(plan, choice), failure_dismissed=dismissed(plan, choice), **shape)
+    findings = (*findings_of(plan, choice), *stated(choice))
+    report = make(plan, findings, failure_dismissed=dismissed(plan, choice), **shape)
     entries = choice.entries if choice.suppressing else ()
     origin = Origin(model=plan.launch.model or "", name=plan.checkpoint.name)
     return without(report, *divide(report.findings, origin, (by_entries(entries, choice.today),)))

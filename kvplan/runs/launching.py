@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kvplan.checkpoint.additions import Additions
     from kvplan.checkpoint.values import Checkpoint
     from kvplan.engine.values import Plan
+    from kvplan.files import Ground
     from kvplan.launch.values import Launch
 
 
@@ -25,6 +26,10 @@ class Sources:
     """Models of the project's own."""
     beside: bool = False
     """Whether a draft that is not where the launch says is looked for beside its target."""
+    ground: Ground | None = None
+    """Where the files of models may lie; None for anywhere."""
+    trusted: frozenset[str] = frozenset()
+    """References that the operator names, whose files may lie anywhere."""
     stdin: TextIO | None = None
     """Where a config comes from whose reference is `-`; None where standard input is closed."""
 
@@ -135,13 +140,13 @@ class Loader:
 
             verified = followed(launch, found)
         else:
-            return Loaded(launch, checkpoint, draft, notices)
+            return _remarked(Loaded(launch, checkpoint, draft, notices), self.sources)
         notice = f"{launch.model} is a draft in the speculators format: vLLM serves {verified.model} with it"
         try:
             checkpoint, draft, notices = self._files(verified)
         except InputError as error:
             raise _with_notices(error, (notice, *_notices(error))) from None
-        return Loaded(verified, checkpoint, draft, (notice, *notices))
+        return _remarked(Loaded(verified, checkpoint, draft, (notice, *notices)), self.sources)
 
     def _files(self, launch: Launch) -> Files:
         key = (launch.model, *(repr(launch.get(name)) for name in _OPTIONS_ABOUT_FILES))
@@ -155,6 +160,28 @@ class Loader:
         if isinstance(known, InputError):
             raise known.with_traceback(None)
         return known
+
+
+def _remarked(loaded: Loaded, sources: Sources) -> Loaded:
+    """The same, with a remark and a notice on each model whose name is that of a folder that was read."""
+    from kvplan.checkpoint.load import looks_like_path
+    from kvplan.checkpoint.values import Source
+    from kvplan.launch.values import Remark
+    from kvplan.rules.limits.kv920_model_read_from_folder import REMARK
+
+    remarks: list[Remark] = []
+    for checkpoint, option in ((loaded.checkpoint, "--model"), (loaded.draft, "--speculative-config")):
+        reference = None if checkpoint is None else checkpoint.reference
+        if checkpoint is None or reference is None or checkpoint.source not in (Source.DIRECTORY, Source.FILE):
+            continue
+        named = sources.additions is None or reference not in sources.additions.references
+        if named and reference not in sources.trusted and not looks_like_path(reference):
+            detail = f"{reference} is read from the folder of that name here, not from the catalog or the Hub"
+            remarks.append(Remark(REMARK, option, detail))
+    if not remarks:
+        return loaded
+    launch = replace(loaded.launch, remarks=(*loaded.launch.remarks, *remarks))
+    return replace(loaded, launch=launch, notices=(*loaded.notices, *(remark.detail for remark in remarks)))
 
 
 def _with_notices(error: InputError, notices: tuple[str, ...]) -> InputError:
@@ -185,6 +212,7 @@ def _read(launch: Launch, sources: Sources) -> Files:
         stdin=sources.stdin,
         hf_overrides=overrides if isinstance(overrides, Mapping) else None,
         config_format=launch.get("config_format"),
+        local=_local(target, sources),
     )
     return checkpoint, *_draft(launch, target, sources)
 
@@ -192,6 +220,14 @@ def _read(launch: Launch, sources: Sources) -> Files:
 def _meant(model: str, sources: Sources) -> str:
     """The model's reference, where the project's own names are replaced."""
     return model if sources.additions is None else sources.additions.resolve(model)
+
+
+def _local(reference: str, sources: Sources) -> bool:
+    """Whether a reference may be a path of this machine: a scan reads only on its ground, links included."""
+    from kvplan.checkpoint.load import files_of
+
+    ground = sources.ground
+    return ground is None or reference in sources.trusted or all(map(ground.holds, files_of(reference)))
 
 
 def _draft(launch: Launch, target: str, sources: Sources) -> tuple[Checkpoint | None, tuple[str, ...]]:
@@ -203,14 +239,15 @@ def _draft(launch: Launch, target: str, sources: Sources) -> tuple[Checkpoint | 
     named = draft_reference(launch)
     if named is None:
         overridden = launch.get("speculative_config") is not None and launch.get("hf_overrides")
-        return load(target, offline=sources.offline) if overridden and target != STDIN else None, ()
+        own = overridden and target != STDIN
+        return load(target, offline=sources.offline, local=_local(target, sources)) if own else None, ()
     meant = _meant(named, sources)
     notices: tuple[str, ...] = ()
     if sources.beside and (beside := _beside(target, meant)) is not None:
         notices = (f"the draft model {named} is not on this machine: reading {beside} instead",)
         meant = beside
     try:
-        return load(meant, offline=sources.offline, draft=True), notices
+        return load(meant, offline=sources.offline, draft=True, local=_local(meant, sources)), notices
     except InputError as error:
         raise _with_notices(InputError(f"--speculative-config: the draft model: {error}"), notices) from None
 

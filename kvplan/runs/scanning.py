@@ -6,12 +6,15 @@ process to another, so that a pool would win nothing.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from kvplan.errors import InputError
+from kvplan.errors import InputError, described
+from kvplan.files import Ground, ground_of
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.globs import Globs, absolute
 from kvplan.launch.passages import Passage
@@ -22,9 +25,8 @@ from kvplan.launch.scanning import (
     FileResult,
     candidates,
     config_maps,
-    identity,
+    distinct,
     kind_of,
-    knows_more,
     launches,
     read,
 )
@@ -35,6 +37,8 @@ from kvplan.rules.comments import Unusable, comments
 from kvplan.rules.limits import kv911_suppression_unusable as kv911
 from kvplan.rules.limits.kv911_suppression_unusable import REMARK
 from kvplan.rules.limits.kv912_launch_not_followed import CODE as NOT_FOLLOWED
+from kvplan.rules.limits.kv920_model_read_from_folder import CODE as FOLDER_RULE
+from kvplan.rules.limits.kv920_model_read_from_folder import REMARK as FOLDER
 from kvplan.rules.suppression import (
     Comment,
     Judge,
@@ -48,7 +52,8 @@ from kvplan.rules.suppression import (
 )
 from kvplan.rules.values import Severity
 from kvplan.runs.baseline import Baseline, counting
-from kvplan.runs.judging import Choice, dismissed, findings_of
+from kvplan.runs.budget import FILE, PLANNING, READING, OutOfTime, within
+from kvplan.runs.judging import Choice, dismissed, findings_of, stated
 from kvplan.runs.launching import Loader, Sources
 from kvplan.runs.pairing import with_pairs
 from kvplan.runs.progress import Observer, Part, Progress, nobody
@@ -72,6 +77,18 @@ class ScanRequest:
     """Files that are never looked at, given by name or not."""
     baseline: Baseline | None = None
     """The findings that do not count because they are known."""
+    debug: bool = False
+    """Whether what nobody foresaw ends the scan, instead of counting as not followed."""
+
+    @property
+    def ground(self) -> Ground:
+        """What may be read."""
+        return ground_of(path for path in self.paths if path != STDIN)
+
+    @property
+    def trusted(self) -> frozenset[str]:
+        """Models that the operator names, wherever their files lie."""
+        return frozenset(self.answers.models.values())
 
     @property
     def rules(self) -> frozenset[str]:
@@ -95,8 +112,12 @@ class Scanned:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """Comments, entries and rows of the baseline that suppress nothing any more."""
-        return tuple(f"{stale.where}: stale: {stale.text}" for stale in self.report.stale)
+        """Folders that stand in for models; comments, entries and rows of the baseline that suppress nothing any
+        more."""
+        launches = self.report.launches
+        folders = (one.message for launch in launches for one in launch.report.findings if one.rule == FOLDER_RULE)
+        stale = (f"{stale.where}: stale: {stale.text}" for stale in self.report.stale)
+        return (*dict.fromkeys(folders), *stale)
 
     @property
     def nothing(self) -> str | None:
@@ -117,6 +138,8 @@ class Checker:
     """The plan of a launch, or why its model cannot be read."""
     comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     """The comments of the files read so far that suppress findings."""
+    silent: bool = True
+    """Whether nothing was said yet of a settings file."""
     unusable: list[Stale] = field(default_factory=list)
     """Comments that are no use, of files without a launch that they could be told with."""
 
@@ -124,19 +147,30 @@ class Checker:
         """What comes of everything that one file holds, and of its comments that are no use."""
         remarks = _remarks(result, unusable)
         told: list[ScannedLaunch | Unreadable] = []
+        until = time.process_time() + FILE
         for found in result.found:
             if isinstance(found, Unreadable):
                 told.append(found)
                 continue
-            launch = resolved(found, self.request.answers, result.base)
-            if isinstance(launch, Unreadable):
-                told.append(launch)
-                continue
-            launch = replace(launch, remarks=(*launch.remarks, *remarks.get(id(found), ())))
-            told.append(self._checked(found, launch))
+            left = until - time.process_time()
+            try:
+                if left <= 0:
+                    raise OutOfTime  # noqa: TRY301 - the same as running out of it
+                with within(min(left, PLANNING)):
+                    told.append(self._told(found, result, remarks.get(id(found), ())))
+            except OutOfTime:
+                reason = f"not planned: it takes more than {PLANNING:g} seconds of computing, or its file {FILE:g}"
+                told.append(Unreadable(found.location.file, reason, found.location))
         if not any(isinstance(one, ScannedLaunch) for one in told):
             self.unusable += [_useless(comment) for comment in unusable]
         return told
+
+    def _told(self, found: FoundLaunch, result: FileResult, remarks: Sequence[Remark]) -> ScannedLaunch | Unreadable:
+        """What comes of one launch, with these remarks on it."""
+        launch = resolved(found, self.request.answers, result.base, result.ground)
+        if isinstance(launch, Unreadable):
+            return launch
+        return self._checked(found, replace(launch, remarks=(*launch.remarks, *remarks)))
 
     def _checked(self, found: FoundLaunch, launch: Launch) -> ScannedLaunch | Unreadable:
         choice = self.request.choice
@@ -145,11 +179,13 @@ class Checker:
             title = f"{found.around.kind} {found.around.name}".strip()
             return Unreadable(found.location.file, f"{title}: {plan}", found.location)
         if plan.launch.model == launch.model:
-            plan = replace(plan, launch=launch)
+            read = tuple(remark for remark in plan.launch.remarks if remark.kind == FOLDER)
+            plan = replace(plan, launch=replace(launch, remarks=(*launch.remarks, *read)))
         findings = [
             finding if finding.location is not None else replace(finding, location=found.location)
-            for finding in findings_of(plan, choice)
+            for finding in (*findings_of(plan, choice), *stated(choice if self.silent else Choice()))
         ]
+        self.silent = False
         return ScannedLaunch(found, make(plan, findings, failure_dismissed=dismissed(plan, choice)))
 
     def _plan(self, launch: Launch) -> Plan | str:
@@ -168,6 +204,10 @@ class Checker:
             return plan(loaded.checkpoint, loaded.launch, draft=loaded.draft)
         except InputError as error:
             return str(error)
+        except Exception as error:  # one launch that kvplan fails on must not take the others with it
+            if self.request.debug:
+                raise
+            return described(error)
 
 
 def _useless(comment: Unusable) -> Stale:
@@ -205,7 +245,8 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
 
     Raises InputError for a path that does not exist and for rules that are none.
     """
-    checker = Checker(request, Loader(request.sources))
+    ground = request.ground
+    checker = Checker(request, Loader(replace(request.sources, ground=ground, trusted=request.trusted)))
     told: list[ScannedLaunch | Unreadable] = []
     files = 0
     found = _wanted(request)
@@ -215,10 +256,10 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
             told.append(candidate)
             continue
         files += 1
-        told += _checked(checker, candidate, stdin, maps)
+        told += _guarded(checker, candidate, stdin, maps)
         observer(Progress(Part.FILES, files, len(found), len(told)))
     choice = request.choice
-    paired = with_pairs(_once(told), choice)
+    paired = with_pairs(distinct(told, lambda one: one if isinstance(one, Unreadable) else one.found), choice)
     report = ScanReport(
         tuple(one for one in paired if isinstance(one, ScannedLaunch)),
         tuple(
@@ -234,7 +275,7 @@ def scan(request: ScanRequest, stdin: BinaryIO | None = None, observer: Observer
 def _wanted(request: ScanRequest) -> list[Candidate | Unreadable]:
     """The files to look at, each once, by the first of its names."""
     found: dict[object, Candidate | Unreadable] = {}
-    for one in candidates(request.paths):
+    for one in candidates(request.paths, request.ground):
         name = one.file if isinstance(one, Unreadable) else one[0]
         if request.wants(name):
             found.setdefault(name if name == STDIN_NAME else absolute(name), one)
@@ -269,20 +310,6 @@ def _judged(report: ScanReport, checker: Checker) -> ScanReport:
     return ScanReport(launches, lost, report.files, tuple(stale))
 
 
-def _once(told: Sequence[ScannedLaunch | Unreadable]) -> list[ScannedLaunch | Unreadable]:
-    """Each launch once, in its most telling surroundings: a script in a ConfigMap is found there and in its pod."""
-    best: dict[object, ScannedLaunch | Unreadable] = {}
-    for one in told:
-        if isinstance(one, Unreadable):
-            best.setdefault(one, one)
-            continue
-        key = identity(one.found)
-        other = best.get(key)
-        if not isinstance(other, ScannedLaunch) or knows_more(one.found, other.found):
-            best[key] = one
-    return list(best.values())
-
-
 Candidate = tuple[str, Path | None]
 ConfigMaps = dict[Path, dict[str, dict[str, Passage]]]
 """By directory, name and key."""
@@ -295,10 +322,27 @@ def _config_maps(found: Sequence[Candidate | Unreadable]) -> ConfigMaps:
         if isinstance(candidate, Unreadable) or candidate[1] is None or kind_of(candidate[0]) != "yaml":
             continue
         text = read(*candidate)
-        if text is not None and not isinstance(text, Unreadable):
+        if text is None or isinstance(text, Unreadable):
+            continue
+        # What takes too long, or fails, is told where the file itself is read.
+        with suppress(OutOfTime, Exception), within(READING):
             for name, contents in config_maps(text).items():
                 maps.setdefault(candidate[1].parent, {})[name] = contents
     return maps
+
+
+def _guarded(
+    checker: Checker, candidate: Candidate, stdin: BinaryIO | None, maps: ConfigMaps
+) -> Iterable[ScannedLaunch | Unreadable]:
+    """What comes of one file; where kvplan itself fails on it, that it did, and where it takes too long, that."""
+    try:
+        return _checked(checker, candidate, stdin, maps)
+    except OutOfTime:
+        return (Unreadable(candidate[0], f"not followed within {READING:g} seconds of computing"),)
+    except Exception as error:  # one file must not take the others with it
+        if checker.request.debug:
+            raise
+        return (Unreadable(candidate[0], described(error)),)
 
 
 def _checked(
@@ -306,12 +350,14 @@ def _checked(
 ) -> Iterable[ScannedLaunch | Unreadable]:
     """What comes of one file."""
     name, path = candidate
-    text = read(name, path, stdin)
+    text = read(name, path, stdin, checker.request.ground)
     if text is None:
         return ()
     if isinstance(text, Unreadable):
         return (text,)
-    usable, unusable = comments(text.source.name, text.source.text)
-    checker.comments[text.source.name] = usable
     beside = maps.get(path.parent) if path is not None else None
-    return checker.check(launches(text, checker.request.answers, beside), unusable)
+    with within(READING):
+        usable, unusable = comments(text.source.name, text.source.text)
+        result = launches(text, checker.request.answers, beside)
+    checker.comments[text.source.name] = usable
+    return checker.check(result, unusable)

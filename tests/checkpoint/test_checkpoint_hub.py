@@ -10,7 +10,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import errors
 
-from kvplan.checkpoint import Source, hub, load
+from kvplan.checkpoint import Source, asking, hub, load
 from kvplan.errors import InputError
 
 CONFIG = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "num_hidden_layers": 3}
@@ -55,6 +55,7 @@ def _error(kind: type[Exception], text: str) -> Exception:
 @pytest.fixture
 def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
     made = FakeHub(tmp_path)
+    asking.forget()
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", made.try_to_load_from_cache)
     monkeypatch.setattr(huggingface_hub, "hf_hub_download", made.hf_hub_download)
     return made

@@ -195,10 +195,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
 def test_permission_errors_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path, LLAMA)
 
-    def denied(self: Path, *arguments: Any, **options: Any) -> Any:
+    def denied(path: object, *arguments: Any, **options: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr("kvplan.files.os.open", denied)
     assert "may not be read" in refused(path)
 
 

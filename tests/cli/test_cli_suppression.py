@@ -340,10 +340,10 @@ def test_nothing_is_stale_where_launches_could_not_be_followed(here: Path) -> No
     assert kvplan(*scan).stderr.count("stale") == 1  # the baseline's row, which the entry takes the place of
     for file in ("run.sh", "other.sh"):
         (here / file).write_text((here / file).read_text().replace("zai-org/GLM-5.2-FP8", "/models/glm"))
-    assert kvplan(*scan, "--allow-empty").stderr == ""
+    assert "stale" not in kvplan(*scan, "--allow-empty").stderr
 
 
 def test_an_entry_behind_a_comment_is_not_stale(here: Path) -> None:
     (here / "run.sh").write_text(f"# kvplan: ignore[KV203] a pilot\n{SKIP}")
     (here / "kvplan.toml").write_text(ENTRY.format(rule="KV203", where='path = "run.sh"', more=""))
-    assert kvplan("scan", ".").stderr == ""
+    assert "stale" not in kvplan("scan", ".").stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -67,3 +68,23 @@ def test_paths_are_seen_from_the_base() -> None:
 def test_what_is_no_pattern() -> None:
     with pytest.raises(InputError, match="is not a pattern"):
         any_of(BASE, ["a[z-a]"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "file"),
+    [
+        ("**/a" * 12 + "/x", "a/" * 60 + "r.sh"),
+        ("**/" * 12 + "x", "a/" * 60 + "r.sh"),
+        ("*a" * 30 + "b", "a" * 250),
+        ("?*" * 30 + "/b", "a" * 250),
+    ],
+)
+def test_no_pattern_takes_long(pattern: str, file: str) -> None:
+    begun = time.process_time()
+    assert not any_of(Path(), [pattern]).match(file)
+    assert time.process_time() - begun < 1
+
+
+def test_classes_stay_within_a_name() -> None:
+    assert not any_of(Path(), ["a[!b]c"]).match("a/c")
+    assert any_of(Path(), ["a[!b]c"]).match("adc")

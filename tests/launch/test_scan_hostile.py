@@ -105,14 +105,14 @@ def test_permissions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "good.yaml").write_text(GOOD)
     closed = tmp_path / "closed.yaml"
     closed.write_text(GOOD)
-    opened = Path.open
+    opened = os.open
 
-    def refuse(path: Path, *arguments: Any, **options: Any) -> Any:
-        if path.name == "closed.yaml":
+    def refuse(path: Any, *arguments: Any, **options: Any) -> Any:
+        if os.fspath(path).endswith("closed.yaml"):
             raise PermissionError(13, os.strerror(13))
         return opened(path, *arguments, **options)
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     report = told(str(tmp_path))
     assert [one["reason"] for one in report["unreadable"]] == ["permission denied"]
     assert len(report["launches"]) == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kvplan.files import ground_of
 from kvplan.launch.found import FoundLaunch, Unreadable
 from kvplan.launch.locations import Location
 from kvplan.launch.passages import Source
@@ -36,7 +37,7 @@ def places(launch: FoundLaunch) -> list[tuple[int, int]]:
 
 def manifest(name: str) -> list[FoundLaunch | Unreadable]:
     path = MANIFESTS / name
-    return list(launches(Text(Source(name, path.read_text("utf-8")), path), Answers()).found)
+    return list(launches(Text(Source(name, path.read_text("utf-8")), path, ground_of([path])), Answers()).found)
 
 
 def launches_of(name: str) -> list[FoundLaunch]:

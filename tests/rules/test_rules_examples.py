@@ -25,8 +25,10 @@ def _findings(launched: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 run(launched(example.command, example.version, example.gpu, example.available, example.weights))
             )
         monkeypatch.chdir(tmp_path)
-        (tmp_path / example.file).write_text(example.content, "utf-8")
-        report = told("scan", *example.options, "--isolated", "--offline", example.file)
+        for name, content in example.files:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(content, "utf-8")
+        report = told("scan", *example.arguments)
         texts = [finding for launch in report["launches"] for finding in launch["findings"]]
         texts += [{**lost, "message": lost["reason"], "fix": None} for lost in report["unreadable"]]
         assert report["launches"] or texts

@@ -10,7 +10,8 @@ import click
 
 from kvplan.cli.completing import files, gpus, releases
 from kvplan.cli.configured import announce, settings_of
-from kvplan.cli.launching import choice_of
+from kvplan.cli.failing import debugging
+from kvplan.cli.launching import choice_of, hear_of_requests
 from kvplan.cli.options import output_options, rule_options, settings_options, threshold_option
 from kvplan.cli.output import deliver, say, targets
 from kvplan.cli.progress import teller
@@ -122,6 +123,7 @@ def command(
 
     settings = settings_of(ctx)
     announce(ctx)
+    hear_of_requests()
     answers = Answers(
         release=None if vllm_version is None else resolve(vllm_version).name,
         gpu=None if gpu is None else parse_gpu(gpu),
@@ -141,6 +143,7 @@ def command(
         include=_globs("--include", include) or settings.include,
         exclude=_globs("--exclude", exclude) or settings.exclude,
         baseline=old,
+        debug=debugging(ctx),
     )
     wanted = targets(outputs)
     scanned = scan(request, getattr(sys.stdin, "buffer", None), teller())

@@ -144,8 +144,10 @@ def _align(
     state_block = options.block_size
     if options.cache_mode == "all":
         chunk = lcm(options.user_block_size or geometry.state_chunk, unit)
+        _check_divisors(chunk, token_bytes)
         wanted = state_block = chunk * ceil_div(ceil_div(state_bytes, token_bytes), chunk)
     else:
+        _check_divisors(unit, token_bytes)
         wanted = unit * ceil_div(state_bytes, unit * token_bytes)
         wanted = common * ceil_div(wanted, common)
     raised = max(size, wanted)
@@ -170,6 +172,18 @@ def _align(
             ),
         )
     return Aligned(raised, state_block, page if page != state_bytes else None, steps)
+
+
+def _check_divisors(unit: int, token_bytes: int) -> None:
+    """Raises StartupStops where a state is divided by what is nothing: heads of no size, chunks of no tokens."""
+    if unit == 0 or token_bytes == 0:
+        check = "a token of the attention layers has bytes" if unit else "a chunk of states has tokens"
+        raise stop(
+            Stage.BLOCK_SIZE,
+            AssertionFails(check=check),
+            "integer division or modulo by zero",
+            exception="ZeroDivisionError",
+        )
 
 
 def check_planned(block_sizes: Sequence[int], config: EngineConfig) -> None:

@@ -119,7 +119,7 @@ def _compressed_tensors(section: Mapping[str, Any], config: EngineConfig) -> Sch
         return None
     (group,) = groups.values()
     weights = group.get("weights") if isinstance(group, Mapping) else None
-    if not isinstance(weights, Mapping) or "Linear" not in (group.get("targets") or ()):
+    if not isinstance(weights, Mapping) or "Linear" not in _words(group.get("targets")):
         return None
     ignored, strategy = _listed(section), weights.get("strategy")
     if weights.get("type") == "float" and strategy == "block":
@@ -451,6 +451,11 @@ def _block(size: object) -> tuple[int, int] | None:
     rows, columns = size
     whole = isinstance(rows, int) and isinstance(columns, int) and rows > 0 and columns > 0
     return (rows, columns) if whole else None
+
+
+def _words(value: object) -> tuple[str, ...]:
+    """The strings of a list; none where it is no list."""
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, (list, tuple)) else ()
 
 
 def _listed(section: Mapping[str, Any]) -> tuple[str, ...]:

@@ -93,17 +93,35 @@ class Fields:
         return value
 
     def per_layer(self, name: str, count: int) -> Sequence[Any] | None:
-        """A list with an entry for each of `count` layers, or None where absent (an empty list counts as absent)."""
-        value = self.items(name)
+        """A list with a plain value for each of `count` layers, or None where absent (an empty list counts as
+        absent)."""
+        value = self._plain(name)
         if not value:
             return None
         if len(value) < count:
             raise self.wrong(name, f"has {len(value)} entries for {count} layers")
         return value
 
+    def members(self, name: str) -> frozenset[Any]:
+        """The plain values of a list, such as numbers of layers; none where it is absent."""
+        return frozenset(self._plain(name) or ())
+
+    def _plain(self, name: str) -> Sequence[Any] | None:
+        value = self.items(name)
+        for place, item in enumerate(value or ()):
+            if isinstance(item, (dict, list, tuple)):
+                raise self.wrong(f"{name}[{place}]", "must be a plain value")
+        return value
+
     def strings(self, name: str) -> Iterator[str]:
         """The strings of a list field, nothing where absent."""
         return (item for item in self.items(name) or () if isinstance(item, str))
+
+    def factor(self, name: str, value: Any) -> float:
+        """`value` of field `name` as a finite number by which something is multiplied, or an InputError."""
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST:
+            raise self.wrong(name, f"must be a finite number, not {value!r:.60}")
+        return value
 
     def number(self, name: str, value: Any) -> int:
         """`value` of field `name` as a count, or an InputError."""

@@ -7,11 +7,12 @@ its own. Sources: `distributed/kv_transfer/kv_connector/factory.py`, the connect
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvplan.engine.failures import ConnectorRefused
+from kvplan.engine.failures import ConnectorRefused, InvalidValue
 from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, config_refuses, stop
 from kvplan.engine.values import Stage
@@ -101,6 +102,17 @@ def check(launch: Launch) -> None:
         raise _refused(f"Please specify kv_role when kv_connector is set, supported roles are {ROLES}")
     if launch.release.has(history.CONNECTOR_ASKED_ABOUT_GRAPHS) and not given.value(launch, "enforce_eager"):
         _lookup(_read(config), launch.release)
+
+
+def check_offloading_size(launch: Launch) -> None:
+    """The size becomes a whole number of blocks when the workers make the connector. Raises StartupStops."""
+    size = given.value(launch, "kv_offloading_size")
+    if not isinstance(size, float) or math.isfinite(size):
+        return
+    facts = InvalidValue(option="--kv-offloading-size", value=str(size))
+    if math.isnan(size):
+        raise stop(Stage.KV_CACHE_VIEW, facts, "cannot convert float NaN to integer")
+    raise stop(Stage.KV_CACHE_VIEW, facts, "cannot convert float infinity to integer", exception="OverflowError")
 
 
 def transfer(launch: Launch) -> Transfer | None:

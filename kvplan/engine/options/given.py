@@ -7,8 +7,12 @@ from typing import Any
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.stop import stop
 from kvplan.engine.values import Stage
+from kvplan.errors import InputError
 from kvplan.launch.options import default_of
 from kvplan.launch.values import Launch
+
+MOST_RANKS = 16_384
+"""No cluster serves one model with more; each is planned on its own."""
 
 
 def value(launch: Launch, name: str) -> Any:
@@ -34,6 +38,8 @@ def positive(launch: Launch, name: str) -> int:
     if size < 1:
         option = "--" + name.replace("_", "-")
         raise stop(Stage.OPTIONS, InvalidValue(option=option, value=size), f"{option} must be at least 1, got {size}")
+    if size > MOST_RANKS:
+        raise InputError(f"--{name.replace('_', '-')} {size}: more than {MOST_RANKS:,} ranks are not planned")
     return size
 
 

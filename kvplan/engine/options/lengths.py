@@ -8,6 +8,7 @@ from typing import Any
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import ContextTooLong
 from kvplan.engine.models.by_name import LENGTH_INCLUDES_SCALING
+from kvplan.engine.models.fields import Fields
 from kvplan.engine.options import given
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import config_refuses
@@ -29,6 +30,7 @@ _LENGTH_KEYS = (
     "seq_len",
 )
 """Config fields that bound the context length; the smallest counts, `model_max_length` above all."""
+_ORIGINAL = "original_max_position_embeddings"
 _UNSCALED_ROPE = frozenset({"su", "longrope", "llama3"})
 _ALSO_UNSCALED_ROPE = frozenset({"yarn", "deepseek_yarn", "deepseek_llama_scaling"})
 _TABLE_ONLY_ROPE = frozenset({"default", "linear", "llama3", "ntk", "proportional"})
@@ -41,17 +43,18 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
     An automatic length (-1) starts from the derived one; capacity shortens it later.
     """
     text = checkpoint.text_config
+    fields = Fields(text, checkpoint.file)
     asked = given.value(launch, "max_model_len")
     asked = -1 if asked == "auto" else asked
     window = text.get("sliding_window") if given.value(launch, "disable_sliding_window") else None
-    derived, key = _derived_length(text, launch.release, window if isinstance(window, int) and window else None)
+    derived, key = _derived_length(fields, launch.release, window if isinstance(window, int) and window else None)
     if derived is None:
         if asked is not None:  # an automatic length stays -1, which is refused later on
             return int(asked), f"--max-model-len {asked}"
         derived, key = 2048, "no length field in the config"
     if asked is None or asked == -1:
         if any(rope.get("rope_type") == "longrope" for rope in _rope_parameters(text)):
-            original = text.get("original_max_position_embeddings") or derived
+            original = fields.factor(_ORIGINAL, text.get(_ORIGINAL) or derived)
             return int(original), "LongRoPE models default to original_max_position_embeddings"
         return int(derived), f"derived from the config ({key})"
     _hold(asked, derived, key, text, launch)
@@ -60,7 +63,7 @@ def max_model_len(checkpoint: Checkpoint, launch: Launch) -> tuple[int, str]:
 
 def check_longest(asked: int, draft: Checkpoint, launch: Launch) -> None:
     """Raises StartupStops where a draft's config does not allow the length that its own config asks for."""
-    derived, key = _derived_length(draft.text_config, launch.release, None)
+    derived, key = _derived_length(Fields(draft.text_config, draft.file), launch.release, None)
     if derived is not None:
         _hold(asked, derived, key, draft.text_config, launch)
 
@@ -94,22 +97,21 @@ def draft_limit(speculation: Speculation | None, runner: str, release: Release) 
         return None
     if speculation.max_model_len is not None:
         return speculation.max_model_len
-    derived, _ = _derived_length(text, release, None)
+    derived, _ = _derived_length(Fields(text, speculation.checkpoint.file), release, None)
     return None if derived is None else int(derived)
 
 
-def _derived_length(
-    text: Mapping[str, Any], release: Release, disabled_window: int | None
-) -> tuple[float | None, str | None]:
+def _derived_length(fields: Fields, release: Release, disabled_window: int | None) -> tuple[float | None, str | None]:
     """The context length the config allows, and the field that says so; (None, None) where none does."""
-    lengths = [(text[key], key) for key in _LENGTH_KEYS if isinstance(text.get(key), (int, float))]
+    text = fields.values
+    lengths = [(fields.factor(key, text[key]), key) for key in _LENGTH_KEYS if isinstance(text.get(key), (int, float))]
     derived: float | None = None
     key: str | None = None
     for length, name in lengths:
         if derived is None or length < derived:
             derived, key = length, name
     if text.get("model_max_length"):
-        derived, key = text["model_max_length"], "model_max_length"
+        derived, key = fields.factor("model_max_length", text["model_max_length"]), "model_max_length"
     if disabled_window is not None and (derived is None or disabled_window < derived):
         derived, key = disabled_window, "sliding_window"
     if derived is None:
@@ -122,11 +124,12 @@ def _derived_length(
     factor: float | None = 1.0
     for rope in _rope_parameters(text):
         rope_type = rope.get("rope_type", rope.get("type"))
-        if rope_type in unscaled:
+        if isinstance(rope_type, str) and rope_type in unscaled:
             continue
-        factor = rope.get("factor", factor)
-        if rope_type == "yarn" and not yarn_in_config and rope.get("original_max_position_embeddings"):
-            derived = rope["original_max_position_embeddings"]
+        scale = rope.get("factor", factor)
+        factor = None if scale is None else fields.factor("rope_parameters.factor", scale)
+        if rope_type == "yarn" and not yarn_in_config and rope.get(_ORIGINAL):
+            derived = fields.factor(f"rope_parameters.{_ORIGINAL}", rope[_ORIGINAL])
     return derived * (1.0 if factor is None else factor), key
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.failures import NoMemory, PoolTooSmall
+from kvplan.engine.failures import InvalidValue, NoMemory, PoolTooSmall
 from kvplan.engine.groups import compressed as compressed_groups
 from kvplan.engine.groups.grouping import CacheGroup
 from kvplan.engine.specs.base import LayerSpec, RequestLimits, ceil_div
@@ -152,9 +152,10 @@ def size(
         return Sized(_nothing_cached(config, available))
     per_block = [bytes_per_block(groups, release) for groups in stages]
     heaviest = max(range(len(stages)), key=lambda stage: needed_bytes(stages[stage], limits, release))
-    if available is None:
-        return Sized(_capacity(config, stages[heaviest], limits, per_block[heaviest], available=None))
     override = config.num_gpu_blocks_override
+    if available is None:
+        refused = None if override is None else _no_blocks(override, stages[0])
+        return Sized(_capacity(config, stages[heaviest], limits, per_block[heaviest], available=None), refused)
     pools = [available] * len(stages)
     if override is not None and release.has(history.BLOCKS_OVERRIDE_BEFORE_CHECKS):
         pools = [override * each for each in per_block]
@@ -173,7 +174,8 @@ def size(
     error = error or _admission(admitted, usable, limits, release)
     num_blocks = max(0, min(pool // each for pool, each in zip(pools, per_block, strict=True)))
     if override is not None:
-        num_blocks = override
+        num_blocks = max(0, override)
+        error = error or _no_blocks(override, stages[0])
     capacity = _capacity(
         config,
         stages[heaviest],
@@ -184,6 +186,18 @@ def size(
         longest=longest,
     )
     return Sized(capacity, error)
+
+
+def _no_blocks(override: int, groups: tuple[CacheGroup, ...]) -> StartupError | None:
+    """A number of blocks that no tensor can have, where nothing checks it before the cache is made."""
+    if override > 0:
+        return None
+    facts = InvalidValue(option="--num-gpu-blocks-override", value=override)
+    if override == 0:
+        return StartupError(Stage.CAPACITY, "AssertionError", "", facts)
+    size = override * groups[0].page_bytes
+    message = f"Trying to create tensor with negative dimension {size}: [{size}]"
+    return StartupError(Stage.CAPACITY, "RuntimeError", message, facts)
 
 
 def size_estimated(

@@ -173,7 +173,7 @@ def _recurrent_dtype(state: State, options: StateOptions, convolution: str, stag
         case StateDtype.AS_CONVOLUTION:
             return convolution
         case StateDtype.OPTION:
-            return convolution if asked == "auto" else asked
+            return convolution if asked == "auto" else _storage(asked, stage)
         case StateDtype.FLOAT32:
             return "float32"
         case StateDtype.FLOAT32_OR_OPTION:
@@ -186,6 +186,18 @@ def _recurrent_dtype(state: State, options: StateOptions, convolution: str, stag
                     f"KDA recurrent state supports only auto, float32, and bfloat16; got {asked}",
                 )
             return "float32" if asked == "auto" else asked
+
+
+_SPELLED = {"half": "float16", "float": "float32", "fp8": "uint8", "fp8_e4m3": "uint8", "fp8_e5m2": "uint8"}
+"""Names of dtypes in vLLM's table (`STR_DTYPE_TO_TORCH_DTYPE`) and what they are stored as."""
+
+
+def _storage(name: str, stage: Stage) -> str:
+    """The dtype of a name that may come from the config, where nothing has checked it. Raises StartupStops."""
+    dtype = _SPELLED.get(name, name)
+    if dtype not in ITEM_BYTES:
+        raise stop(stage, InvalidValue(value=name, accepted=("float32", "bfloat16")), repr(name), exception="KeyError")
+    return dtype
 
 
 def _replay_ring(state: State, options: StateOptions, release: Release, tensor: int, stage: Stage) -> tuple[Shape, ...]:

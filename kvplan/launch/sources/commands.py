@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
+from kvplan.files import Ground
 from kvplan.launch import prefixes
 from kvplan.launch.command import PYTHON
 from kvplan.launch.environment import split_assignment
@@ -19,7 +20,7 @@ from kvplan.launch.sources import images
 from kvplan.launch.sources.shelltext import MAX_COMMANDS, Command, Script, Unparsed
 
 MARKER = re.compile(
-    r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S* -m vllm\b", re.ASCII
+    r"\bvllm['\",\s]+serve\b|vllm\.entrypoints|dynamo\.vllm|vllm/vllm-openai|python\S{0,60} -m vllm\b", re.ASCII
 )
 """What a text that starts vLLM holds."""
 
@@ -136,6 +137,8 @@ class Reader:
     depth: int = 0
     maps: ConfigMaps = field(default_factory=dict)
     """ConfigMaps of files beside this one."""
+    ground: Ground | None = None
+    """What may be read on this file's word; None for nothing."""
 
     def within(self, around: Surroundings) -> Reader:
         """The same reader with other surroundings, one level deeper."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping as Dictionary
 from dataclasses import replace
 from pathlib import Path
 
-from kvplan.launch.found import Found
+from kvplan.files import Ground
+from kvplan.launch.found import Found, Unreadable
 from kvplan.launch.passages import Passage, join
 from kvplan.launch.sources import containers
 from kvplan.launch.sources.commands import Container, Reader, container_launches
@@ -37,7 +38,7 @@ def launches(document: Node, reader: Reader, beside: Beside) -> Iterator[Found]:
     services = document.mapping("services") if isinstance(document, Mapping) else None
     if services is None:
         return
-    known = _env_file(base / ".env") if base is not None else {}
+    known = _env_file(base / ".env", reader.ground) if base is not None else {}
     known |= reader.answers
     for name, (key, service) in services.pairs.items():
         if isinstance(service, Mapping):
@@ -54,7 +55,7 @@ def _service(
     base: Path | None,
 ) -> Iterator[Found]:
     merged = _extended(service, services)
-    environment = _environment(merged, known, base)
+    environment, foreign = _environment(merged, known, base, reader.ground)
     around = replace(
         reader.around,
         kind="compose service",
@@ -71,7 +72,11 @@ def _service(
         arguments=_words(merged.get("command"), known) or (),
         location=key.passage,
     )
-    yield from container_launches(replace(reader, around=around), container)
+    found = list(container_launches(replace(reader, around=around), container))
+    yield from found
+    for path in foreign if found else ():
+        reason = f"compose service {name}: the env_file {path.text} lies outside of what is scanned, so it is not read"
+        yield Unreadable(path.file, reason, path.location)
 
 
 def _extended(service: Mapping, services: Mapping) -> Mapping:
@@ -87,14 +92,21 @@ def _extended(service: Mapping, services: Mapping) -> Mapping:
     return service
 
 
-def _environment(service: Mapping, known: Dictionary[str, str], base: Path | None) -> dict[str, Passage]:
+def _environment(
+    service: Mapping, known: Dictionary[str, str], base: Path | None, ground: Ground | None
+) -> tuple[dict[str, Passage], list[Passage]]:
+    """The variables of a service, and its env files that are not to be read."""
     found: dict[str, Passage] = {}
+    foreign: list[Passage] = []
     files = service.get("env_file")
     nodes = files.items if isinstance(files, Sequence) else () if files is None else (files,)
     for node in nodes:
         path = node.scalar("path") if isinstance(node, Mapping) else node
         if isinstance(path, Scalar) and base is not None:
-            for name, value in _env_file(base / path.text).items():
+            if ground is None or not ground.holds(base / path.text):
+                foreign.append(path.passage)
+                continue
+            for name, value in _env_file(base / path.text, ground).items():
                 found[name] = path.passage.replaced(value)
     given = service.get("environment")
     for name, written in containers.environment(given).items():
@@ -106,32 +118,34 @@ def _environment(service: Mapping, known: Dictionary[str, str], base: Path | Non
                 found[item.text] = (
                     item.passage.replaced(answer) if answer is not None else item.passage.marked(f"${item.text}")
                 )
-    return found
+    return found, foreign
 
 
-_LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*$", re.ASCII)
+_LINE = re.compile(r"(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)", re.ASCII)
+"""An assignment on a line without blanks at its ends."""
 _MAX_ENV_FILE = 200_000
 
 
-def _env_file(path: Path) -> dict[str, str]:
+def _env_file(path: Path, ground: Ground | None) -> dict[str, str]:
     """The assignments of an env file; none where it cannot be read."""
-    try:
-        if path.is_symlink() or not path.is_file() or path.stat().st_size > _MAX_ENV_FILE:
-            return {}
-        text = path.read_text("utf-8")
-    except (OSError, ValueError):
-        return {}
+    text = None if ground is None else ground.read(path, _MAX_ENV_FILE)
     found: dict[str, str] = {}
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is not None and not line.lstrip().startswith("#"):
+    for line in (text or "").splitlines():
+        match = _LINE.fullmatch(line.strip())
+        if match is not None:
             value = match[2]
             if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
                 value = value[1:-1]
             else:
-                value = re.sub(r"\s+#.*", "", value)
+                value = _without_comment(value)
             found[match[1]] = value
     return found
+
+
+def _without_comment(value: str) -> str:
+    """A value without what stands behind a blank and a `#`."""
+    at = next((at for at in range(1, len(value)) if value[at] == "#" and value[at - 1].isspace()), len(value))
+    return value[:at].rstrip()
 
 
 def _words(node: Node | None, known: Dictionary[str, str]) -> tuple[Passage, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from kvplan.files import Ground
 from kvplan.launch.found import Found, Surroundings, Unreadable
 from kvplan.launch.passages import Passage, Source
 from kvplan.launch.resolving import Answers
@@ -53,10 +54,17 @@ for containers, word lists and shell text."""
 
 
 def read(
-    kind: str, source: Source, around: Surroundings, answers: Answers, base: Path | None, maps: ConfigMaps
+    kind: str,
+    source: Source,
+    around: Surroundings,
+    answers: Answers,
+    base: Path | None,
+    maps: ConfigMaps,
+    ground: Ground | None = None,
 ) -> Iterator[Found]:
-    """The launches of a file of this kind; `maps` are ConfigMaps of files beside it."""
-    reader = Reader(around, answers.environment, maps=maps)
+    """The launches of a file of this kind; `maps` are ConfigMaps of files beside it, `ground` what may be
+    read on its word."""
+    reader = Reader(around, answers.environment, maps=maps, ground=ground)
     yield from _FILES[kind](source, reader, base)
 
 

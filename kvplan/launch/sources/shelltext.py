@@ -8,6 +8,7 @@ stays in the word under its spelling and is marked as unknown.
 from __future__ import annotations
 
 import re
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +18,11 @@ from typing import TYPE_CHECKING
 from kvplan.launch.passages import Passage, join
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node, Parser, Tree
+
+PARSING = 2.0
+"""Seconds of computing for the syntax of one text."""
+_PIECE = 1 << 16
 
 MAX_ROUNDS = 50
 """Rounds of a `for` loop that are followed."""
@@ -122,8 +127,24 @@ class _Run:
             self._offsets = [*offsets, at]
 
     def run(self) -> Iterator[Command | Unparsed]:
-        tree = _parser().parse(self._bytes)
-        yield from self._statement(tree.root_node, 0)
+        tree = self._parsed()
+        if tree is None:
+            yield Unparsed(self._text)
+        else:
+            yield from self._statement(tree.root_node, 0)
+
+    def _parsed(self) -> Tree | None:
+        """The syntax tree; None where the grammar takes too long, as it does on what is no shell text at all."""
+        until = time.process_time() + PARSING
+        late = False
+
+        def pieces(offset: int, _point: object) -> bytes:
+            nonlocal late
+            late = late or time.process_time() > until
+            return b"" if late else self._bytes[offset : offset + _PIECE]
+
+        tree = _parser().parse(pieces)
+        return None if late else tree
 
     def _at(self, byte: int) -> int:
         return byte if self._offsets is None else bisect_right(self._offsets, byte) - 1
@@ -234,6 +255,10 @@ class _Run:
         if not values or len(values) > MAX_ROUNDS:
             values = [self._of(variable).marked(f"${name}")]
         for value in values:
+            # A round costs as much as a command, whatever it does: loops within loops multiply.
+            self._script.budget[0] -= 1
+            if self._script.budget[0] <= 0:
+                return
             if value.unknown:
                 self._script.variables.pop(name, None)
             else:

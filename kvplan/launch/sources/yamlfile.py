@@ -18,6 +18,8 @@ from kvplan.launch.passages import Passage, Source
 MAX_DEPTH = 100
 MAX_WEIGHT = 200_000
 """Nodes of a document, those behind an alias as often as it is used."""
+CHARACTERS_A_VALUE = 50
+"""So many characters of a text count as one more node."""
 
 
 class YamlProblem(Exception):  # noqa: N818 - says what it is, not that it is one
@@ -199,7 +201,8 @@ class _Builder:
         kind = type(event).__name__
         if kind == "ScalarEvent":
             start, end = event.start_mark.index + self._offset, event.end_mark.index + self._offset
-            return self._add(Scalar(self._source, event.value, _style(event.style), start, end), event.anchor)
+            weight = 1 + len(event.value) // CHARACTERS_A_VALUE
+            return self._add(Scalar(self._source, event.value, _style(event.style), start, end, weight), event.anchor)
         if kind in ("MappingStartEvent", "SequenceStartEvent"):
             start = event.start_mark.index + self._offset
             if len(self._open) >= MAX_DEPTH:

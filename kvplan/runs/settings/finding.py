@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from kvplan.errors import InputError
+from kvplan.files import read_bytes
 
 NAMES = (".kvplan.toml", "kvplan.toml", "pyproject.toml")
 """In a directory with several, the first that speaks of kvplan holds."""
+
+MAX_BYTES = 4_000_000
+"""More of a settings file is not read."""
 
 _PYPROJECT = NAMES[2]
 
@@ -30,7 +34,7 @@ def table(path: Path) -> tuple[str, Mapping[str, Any]]:
     """What messages call the settings of a file, and what they hold. Raises InputError where it is no TOML."""
     name = shown(path)
     try:
-        raw = path.read_bytes()
+        raw = read_bytes(path, MAX_BYTES)
     except OSError as error:
         raise InputError(f"{name}: cannot be read: {(error.strerror or str(error)).lower()}") from None
     document = _parsed(path, raw)
@@ -51,7 +55,7 @@ def shown(path: Path) -> str:
 def _speaks(path: Path) -> bool:
     """Whether a pyproject.toml has a table for kvplan."""
     try:
-        raw = path.read_bytes()
+        raw = read_bytes(path, MAX_BYTES)
     except OSError:
         return False
     return b"kvplan" in raw and "kvplan" in _tools(_parsed(path, raw))

@@ -50,7 +50,7 @@ def kimi_state(made: Construction) -> State:
 def kimi(made: Construction) -> tuple[LayerGeometry, ...]:
     """Kimi Linear and Kimi K3: KDA beside multi-head latent attention."""
     linear = made.text.section("linear_attn_config")
-    numbers = set(linear.items("kda_layers") or ()) if linear is not None else set()
+    numbers = linear.members("kda_layers") if linear is not None else frozenset()
     own_latent = made.release.has(history.KIMI_LATENT_LAYER_IS_MODEL_CODE)
     if made.text.get("mla_use_nope") is not True and len(numbers) < made.count:
         raise Refused(made.architecture, "", "AssertionError", "layers")

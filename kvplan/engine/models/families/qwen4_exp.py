@@ -49,7 +49,7 @@ def qwen4_exp(made: Construction) -> tuple[LayerGeometry, ...]:
     indexed = text.get("indexer_n_heads") is not None
     _check(made, types, indexed=indexed)
     state = delta_state(made)
-    embedded = frozenset(text.items("ple_layer_ids") or ())
+    embedded = text.members("ple_layer_ids")
     built: list[LayerGeometry] = []
     for index in range(made.count):
         if index + 1 in embedded:

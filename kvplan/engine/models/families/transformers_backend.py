@@ -57,7 +57,7 @@ def layers(made: Construction) -> tuple[LayerGeometry, ...]:
     if support.startswith("cross"):
         raise Unplaceable(made.architecture, "it is an encoder-decoder model with cross-attention caches")
     layout = _layout(made, wrapped)
-    crossing = frozenset(made.text.items("cross_attention_layers") or ())
+    crossing = made.text.members("cross_attention_layers")
     names = tuple(
         made.place(
             (layout.replace("self_attn", "cross_attn") if index in crossing else layout).replace("{i}", str(index))
