@@ -199,7 +199,7 @@ EXPERT_GROUPS_ARE_WHOLE = Behaviour(
 )
 ACTIVATION_ORDER_REMOVED = Behaviour(
     "ACTIVATION_ORDER_REMOVED",
-    "GPTQ checkpoints whose groups are ordered by activations (desc_act) are refused",
+    "checkpoints whose groups are ordered by activations (GPTQ: desc_act, compressed-tensors: actorder) are refused",
     since="0.30.0",
     reference="vllm#54809",
     where="model_executor/layers/quantization/utils/gptq_utils.py",
