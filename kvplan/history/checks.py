@@ -363,3 +363,9 @@ MICROBATCHES_HAVE_TOKENS = Behaviour(
     since="0.30.0",
     where="config/parallel.py",
 )
+ROPE_SETS_WITH_COMMON_ENTRIES = Behaviour(
+    "ROPE_SETS_WITH_COMMON_ENTRIES",
+    "rope parameters with sets for layer types may have entries for all layers beside them",
+    since="0.21.0",
+    where="transformers_utils/config.py",
+)

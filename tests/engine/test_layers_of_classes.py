@@ -146,3 +146,17 @@ def test_groups_of_a_norm_that_do_not_divide_over_ranks(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     plan = planned(f"vllm serve {tmp_path} -tp 8 --trust-remote-code", release="0.22.1")
     assert refusal(plan) == ("layers", "AssertionError", "tp_size must be <= group_norm_size for local rms norm")
+
+
+@pytest.mark.parametrize(("release", "words"), [("0.20.2", "rope_parameters should have"), ("0.21.0", None)])
+def test_rope_sets_with_entries_for_all_layers(release: str, words: str | None) -> None:
+    """Laguna-XS.2 has `original_max_position_embeddings` beside the sets of its two layer types, Laguna-S has not."""
+    error = planned("vllm serve poolside/Laguna-XS.2-FP8", release=release).error
+    assert (error is None) if words is None else (error is not None and error.message.startswith(words))
+
+
+def test_ropes_are_judged_before_objects_override_them() -> None:
+    """Qwen2.5-VL says type mrope; an override merged into it makes two types of it, and vLLM no longer looks."""
+    rope = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 131072}
+    plan = planned(overridden("Qwen/Qwen2.5-VL-7B-Instruct", text_config={"rope_scaling": rope}), release="0.33.0")
+    assert plan.error is None
