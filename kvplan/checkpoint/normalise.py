@@ -609,7 +609,7 @@ def _check_usable(text: Mapping[str, Any], model_type: str, file: str) -> None:
 
 
 def _rope_parts(rope: Any) -> list[Plain]:
-    """The dicts of rotary parameters in `rope`: itself, or one for each layer type, with entries for all beside them."""
+    """The dicts of rotary parameters in `rope`: itself, or one for each layer type (with other entries beside them)."""
     if not isinstance(rope, dict) or not rope:
         return []
     return [part for part in rope.values() if isinstance(part, dict)] or [rope]

@@ -125,6 +125,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
+    attention.check_parsed(launch)
     _check_as_written(checkpoint, launch, progress)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch, draft)
     early = settle_early(checkpoint, launch, geometry)
