@@ -250,6 +250,9 @@ class _RankBuilder:
             check_dense_mla(
                 self.config.decode_context_parallel, self.config.prefill_context_parallel, layer.name, self.release
             )
+        if layer.then_asserts is not None:
+            facts = AssertionFails(check=layer.then_asserts, layer=layer.name)
+            raise stop(Stage.LAYERS, facts, "", exception="AssertionError")
         if layer.shares_cache_of is not None:
             return []
         return [
