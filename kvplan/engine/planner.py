@@ -304,6 +304,8 @@ def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch, dra
         shares.check_before_layers(checkpoint, launch, refused.towers)
         if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
             exception, message = refused.in_stages
+    elif refused.late and refused.numbers is not None:
+        settle_early(checkpoint, launch, refused.numbers)
     return stop(Stage(refused.stage), _refusal(refused), message, exception=exception)
 
 
