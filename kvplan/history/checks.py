@@ -369,3 +369,9 @@ ROPE_SETS_WITH_COMMON_ENTRIES = Behaviour(
     since="0.21.0",
     where="transformers_utils/config.py",
 )
+FUSED_REDUCTION = Behaviour(
+    "FUSED_REDUCTION",
+    "on Blackwell Kimi K3 adds up what tensor parallel ranks computed in a kernel for batches of 128 tokens or more",
+    since="0.29.0",
+    where="models/kimi_k3/nvidia/model.py",
+)

@@ -160,3 +160,39 @@ def test_ropes_are_judged_before_objects_override_them() -> None:
     rope = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 131072}
     plan = planned(overridden("Qwen/Qwen2.5-VL-7B-Instruct", text_config={"rope_scaling": rope}), release="0.33.0")
     assert plan.error is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "release", "gpu", "asserts"),
+    [
+        ("-tp 4 --max-num-batched-tokens 127", "0.33.0", "b200:4", True),
+        ("-tp 4 --max-num-batched-tokens 128", "0.33.0", "b200:4", False),
+        ("-tp 4 --max-num-batched-tokens 127", "0.28.0", "b200:4", False),
+        ("-tp 4 --max-num-batched-tokens 127", "0.33.0", "h200:4", False),
+        ("--max-num-batched-tokens 127", "0.33.0", "b200", False),
+    ],
+)
+def test_sums_over_ranks_take_128_tokens(flags: str, release: str, gpu: str, asserts: bool) -> None:
+    plan = planned(f"vllm serve moonshotai/Kimi-K3 {flags} --trust-remote-code", release=release, gpu=gpu)
+    found = plan.error is not None and plan.error.type == "AssertionError"
+    assert found is asserts
+
+
+def test_quantisation_is_judged_before_the_engine_config_reads_states(tmp_path: Path) -> None:
+    config: dict[str, Any] = {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "hidden_size": 2048,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": 2,
+        "layer_types": ["conv", "full_attention"],
+        "max_position_embeddings": 8192,
+        "vocab_size": 65536,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    alone = planned(f"vllm serve {tmp_path}", release="0.19.1")
+    assert refusal(alone) == ("options", "AttributeError", "'Lfm2Config' object has no attribute 'conv_dim'")
+    (tmp_path / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "hqq"}}))
+    both = planned(f"vllm serve {tmp_path}", release="0.19.1")
+    assert refusal(both)[2].startswith("Unknown quantization method: hqq.")

@@ -384,7 +384,6 @@ def test_transformers_backend_window_and_mla() -> None:
 
 
 def test_transformers_backend_refuses_layers_without_the_interface() -> None:
-    from kvplan.engine.models import Refused
 
     model = decoder("RecurrentGemmaForCausalLM", "recurrent_gemma")
     assert names(built(model, "0.31.0"))[0] == "0.attn"
