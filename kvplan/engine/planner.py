@@ -244,7 +244,9 @@ def _specify(
     for rank in stages:
         mine = tuple(layer for layer in progress.built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else progress.cache_dtype
-        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
+        size = progress.sizes[rank] = block_size.choose(
+            mine, geometry, config, split, run_dtype, progress.built.keepless
+        )
         progress.specs |= build_specs(mine, size, config.release)
 
 

@@ -196,3 +196,15 @@ def test_quantisation_is_judged_before_the_engine_config_reads_states(tmp_path: 
     (tmp_path / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "hqq"}}))
     both = planned(f"vllm serve {tmp_path}", release="0.19.1")
     assert refusal(both)[2].startswith("Unknown quantization method: hqq.")
+
+
+def test_states_are_padded_for_attention_that_keeps_nothing() -> None:
+    """Qwen3-Next: a state of 1,097,728 bytes, attention of 2 * 512 * 2 = 2,048 bytes a token: 544 tokens, whose page of
+    1,114,112 bytes states take even where no attention has a page."""
+    model = overridden(
+        "Qwen/Qwen3-Next-80B-A3B-Instruct", architectures=["Qwen3NextForSequenceClassification"], is_causal=False
+    )
+    plan = planned(f"{model} --max-model-len 2048", release="0.33.0", gpu="h100:8")
+    assert plan.error is None
+    assert {layer.spec for layer in plan.layers} == {"MambaSpec"}
+    assert {layer.page_bytes for layer in plan.layers} == {1_114_112}
