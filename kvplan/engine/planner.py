@@ -54,6 +54,7 @@ from kvplan.engine.pool import memory
 from kvplan.engine.specs import strides
 from kvplan.engine.specs.base import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.specs.build import build_specs
+from kvplan.engine.specs.replicated import keep_drafts_whole
 from kvplan.engine.speculation.settle import settle
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
@@ -247,7 +248,7 @@ def _specify(
         size = progress.sizes[rank] = block_size.choose(
             mine, geometry, config, split, run_dtype, progress.built.keepless
         )
-        progress.specs |= build_specs(mine, size, config.release)
+        progress.specs |= keep_drafts_whole(build_specs(mine, size, config.release), config)
 
 
 @contextmanager
@@ -335,6 +336,7 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
         dict(backend for stage in stages for backend in stage).items(),
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        dcp_sharding={spec.divided for spec in specs.values() if isinstance(spec, AttentionSpec)},
         requested=config.cache_layout_wish,
         connector=_connector_layout(launch, config),
     )
