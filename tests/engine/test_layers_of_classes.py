@@ -208,3 +208,16 @@ def test_states_are_padded_for_attention_that_keeps_nothing() -> None:
     assert plan.error is None
     assert {layer.spec for layer in plan.layers} == {"MambaSpec"}
     assert {layer.page_bytes for layer in plan.layers} == {1_114_112}
+
+
+def test_factors_of_a_long_rope_are_one_a_frequency() -> None:
+    """A head of 192 elements has 96 frequencies, for which 32 factors are too few; one of 64 has 32."""
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 32, "long_factor": [4.0] * 32, "rope_theta": 10000.0}
+    rope["original_max_position_embeddings"] = 2048
+    for size, refused in ((192, True), (64, False)):
+        plan = planned(overridden("meta-llama/Llama-3.1-8B", head_dim=size, rope_parameters=rope), release="0.25.1")
+        if not refused:
+            assert plan.error is None
+            continue
+        assert refusal(plan)[:2] == ("layers", "RuntimeError")
+        assert refusal(plan)[2].startswith("Attempting to broadcast a dimension of length 96")
