@@ -41,6 +41,8 @@ _OLD_WORD, _NEW_WORD = "full_attention", "indexed_attention"
 ORIGINAL = "_original"
 """Where a normalised config keeps fields of the file that transformers' class does not keep under their names."""
 
+ROPES = "rope_parameters"
+
 Plain = dict[str, Any]
 
 
@@ -209,12 +211,18 @@ def _read(model_type: str, data: Plain, overrides: Mapping[str, Any], file: str)
             if config_class is not None:
                 return (*_by_class(config_class, model_type, data, overrides, file), "transformers")
     config = _by_convention(model_type, data, file)
+    before = copy.deepcopy(_plain_text(config).get(ROPES))
     _override_plain(config, overrides)
-    thinker = config.get("thinker_config")
-    section = config.get("text_config", thinker.get("text_config") if isinstance(thinker, dict) else None)
-    text = section if isinstance(section, dict) else config
+    text = _plain_text(config)
+    _keep_ropes(text, before)
     _check_usable(text, model_type, file)
     return config, text, "conventions"
+
+
+def _plain_text(config: Plain) -> Plain:
+    thinker = config.get("thinker_config")
+    section = config.get("text_config", thinker.get("text_config") if isinstance(thinker, dict) else None)
+    return section if isinstance(section, dict) else config
 
 
 # --- transformers -----------------------------------------------------------------------------------------
@@ -294,6 +302,7 @@ def _by_class(
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
     try:
+        ropes = copy.deepcopy(getattr(text, ROPES, None))
         _override_object(built, nested)
         text = built.get_text_config()
     except Exception as error:
@@ -308,6 +317,7 @@ def _by_class(
         known = seen.get(id(text))
         plain_text = _plain_config(text, seen) if known is None else known
         _keep_originals(config, data)
+        _keep_ropes(plain_text, _plain(ropes, {}))
     except Exception as error:
         raise InputError(f"{file}: {_reason(error)}: correct the field (model type {model_type!r})") from None
     if plain_text is not config and "num_attention_heads" not in plain_text:
@@ -343,6 +353,12 @@ def _keep_originals(config: Plain, data: Mapping[str, Any]) -> None:
     kept |= {name: None for name in UNSET_WHERE_SILENT.get(config.get("model_type", ""), ()) if data.get(name) is None}
     if kept:
         config[ORIGINAL] = kept
+
+
+def _keep_ropes(text: Plain, before: object) -> None:
+    """Keep the rope parameters without the overrides that are objects: vLLM judges them before it sets those."""
+    if text.get(ROPES) != before:
+        text[ORIGINAL] = {**text.get(ORIGINAL, {}), ROPES: before}
 
 
 def _reworded(name: str, value: object, now: object) -> bool:
@@ -402,10 +418,6 @@ def _standard_rope(config: Any) -> None:
     if theta is not None:
         config.rope_theta = theta
     rope = getattr(config, "rope_parameters", None)
-    if isinstance(rope, dict) and config.model_type in ("laguna", "gemma4_text"):
-        # These carry entries for all layers beside those for each layer type; vLLM drops the former.
-        nested = {name: part for name, part in rope.items() if isinstance(part, dict)}
-        rope = config.rope_parameters = nested or rope
     for part in _rope_parts(rope):
         _modern_rope(part)
     if hasattr(config, "standardize_rope_params"):
@@ -628,11 +640,10 @@ def _check_usable(text: Mapping[str, Any], model_type: str, file: str) -> None:
 
 
 def _rope_parts(rope: Any) -> list[Plain]:
-    """The dicts of rotary parameters in `rope`: itself, or one for each layer type."""
+    """The dicts of rotary parameters in `rope`: itself, or one for each layer type (with other entries beside them)."""
     if not isinstance(rope, dict) or not rope:
         return []
-    nested = [part for part in rope.values() if isinstance(part, dict)]
-    return nested if len(nested) == len(rope) else [rope]
+    return [part for part in rope.values() if isinstance(part, dict)] or [rope]
 
 
 def _modern_rope(rope: Plain) -> None:

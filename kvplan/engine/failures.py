@@ -218,9 +218,11 @@ class QuantisationDeprecated(QuantisationRefused):
 
 
 class QuantisationOrder(QuantisationRefused):
-    """GPTQ groups ordered by activations."""
+    """Groups of weights ordered by activations, as `field` of the checkpoint's section says."""
 
     code = "quantization_order"
+
+    field: str
 
 
 class QuantisationFileMissing(QuantisationRefused):

@@ -54,6 +54,7 @@ from kvplan.engine.pool import memory
 from kvplan.engine.specs import strides
 from kvplan.engine.specs.base import AttentionSpec, BareAssertion, LayerSpec
 from kvplan.engine.specs.build import build_specs
+from kvplan.engine.specs.replicated import keep_drafts_whole
 from kvplan.engine.speculation.settle import settle
 from kvplan.engine.speculation.values import Speculation
 from kvplan.engine.stop import StartupStops, stop
@@ -125,6 +126,7 @@ def plan(checkpoint: Checkpoint, launch: Launch, *, draft: Checkpoint | None = N
 
 
 def _run(checkpoint: Checkpoint, launch: Launch, progress: _Progress, draft: Checkpoint | None) -> None:
+    attention.check_parsed(launch)
     _check_as_written(checkpoint, launch, progress)
     geometry = progress.geometry = _geometry(_as_asked(checkpoint, launch), launch, draft)
     early = settle_early(checkpoint, launch, geometry)
@@ -245,8 +247,10 @@ def _specify(
     for rank in stages:
         mine = tuple(layer for layer in progress.built.layers if layer.rank == rank)
         run_dtype = mine[0].run_cache_dtype if mine else progress.cache_dtype
-        size = progress.sizes[rank] = block_size.choose(mine, geometry, config, split, run_dtype)
-        progress.specs |= build_specs(mine, size, config.release)
+        size = progress.sizes[rank] = block_size.choose(
+            mine, geometry, config, split, run_dtype, progress.built.keepless
+        )
+        progress.specs |= keep_drafts_whole(build_specs(mine, size, config.release), config)
 
 
 @contextmanager
@@ -305,6 +309,8 @@ def _model_refused(refused: Refused, checkpoint: Checkpoint, launch: Launch, dra
         shares.check_before_layers(checkpoint, launch, refused.towers)
         if refused.in_stages is not None and (launch.get("pipeline_parallel_size") or 1) > 1:
             exception, message = refused.in_stages
+    elif refused.late and refused.numbers is not None:
+        settle_early(checkpoint, launch, refused.numbers)
     return stop(Stage(refused.stage), _refusal(refused), message, exception=exception)
 
 
@@ -332,6 +338,7 @@ def _layout(launch: Launch, config: EngineConfig, built: Built, specs: dict[str,
         dict(backend for stage in stages for backend in stage).items(),
         config.release,
         shapes={(spec.num_kv_heads or 1, spec.block_size, spec.page_bytes) for spec in specs.values()},
+        dcp_sharding={spec.divided for spec in specs.values() if isinstance(spec, AttentionSpec)},
         requested=config.cache_layout_wish,
         connector=_connector_layout(launch, config),
     )

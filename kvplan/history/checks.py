@@ -199,7 +199,7 @@ EXPERT_GROUPS_ARE_WHOLE = Behaviour(
 )
 ACTIVATION_ORDER_REMOVED = Behaviour(
     "ACTIVATION_ORDER_REMOVED",
-    "GPTQ checkpoints whose groups are ordered by activations (desc_act) are refused",
+    "checkpoints whose groups are ordered by activations (GPTQ: desc_act, compressed-tensors: actorder) are refused",
     since="0.30.0",
     reference="vllm#54809",
     where="model_executor/layers/quantization/utils/gptq_utils.py",
@@ -362,4 +362,16 @@ MICROBATCHES_HAVE_TOKENS = Behaviour(
     "the thresholds of --enable-dbo have to be as many tokens as there are microbatches",
     since="0.30.0",
     where="config/parallel.py",
+)
+ROPE_SETS_WITH_COMMON_ENTRIES = Behaviour(
+    "ROPE_SETS_WITH_COMMON_ENTRIES",
+    "rope parameters with sets for layer types may have entries for all layers beside them",
+    since="0.21.0",
+    where="transformers_utils/config.py",
+)
+FUSED_REDUCTION = Behaviour(
+    "FUSED_REDUCTION",
+    "on Blackwell Kimi K3 adds up what tensor parallel ranks computed in a kernel for batches of 128 tokens or more",
+    since="0.29.0",
+    where="models/kimi_k3/nvidia/model.py",
 )

@@ -142,3 +142,9 @@ DENSE_MLA_EXCLUDES_BOTH = Behaviour(
     since="0.30.0",
     where="model_executor/layers/attention/mla_attention.py",
 )
+DRAFT_KEEPS_CONTEXT_WHOLE = Behaviour(
+    "DRAFT_KEEPS_CONTEXT_WHOLE",
+    "under decode context parallelism every rank keeps the whole cache of a DFlash or DSpark draft without latent rows",
+    since="0.31.0",
+    where="v1/worker/gpu/model_runner.py",
+)

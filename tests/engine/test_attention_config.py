@@ -62,6 +62,15 @@ def test_the_switch_may_be_written_in_several_ways() -> None:
         ('{"flash_attn_version": 5}', "flash_attn_version Input should be 2, 3 or 4"),
         ('{"use_non_causal": null}', "use_non_causal Input should be a valid boolean"),
         ('{"backend": "FOO"}', "backend Value error, Unknown attention backend: 'FOO'"),
+        (
+            '{"backend_per_kind": {"sliding_window": "triton_foo"}}',
+            "backend_per_kind Value error, Unknown attention backend: 'TRITON_FOO'",
+        ),
+        (
+            '{"backend_per_kind": {"sliding": "TRITON_ATTN"}}',
+            "backend_per_kind Value error, Unknown KV cache group kind 'sliding' in backend_per_kind. Valid kinds are: "
+            "chunked_local_attention, cross_attention",
+        ),
     ],
 )
 def test_wrong_values_are_refused_by_the_parser(config: str, said: str) -> None:

@@ -256,6 +256,10 @@ def test_longcat_asserts_its_zero_experts() -> None:
     bare = planned(model("LongcatFlashForCausalLM", "longcat_flash", **fields))
     assert bare.error is not None
     assert (bare.error.type, bare.error.stage.value) == ("AssertionError", "layers")
+    named = ("--attention-backend", "TORCH_SDPA")
+    first = planned(model("LongcatFlashForCausalLM", "longcat_flash", **fields), *named).error
+    assert first is not None
+    assert first.message.startswith("Backend TORCH_SDPA must be registered before use.")
     full = planned(model("LongcatFlashForCausalLM", "longcat_flash", zero_expert_type="identity", **fields))
     assert [each.name for each in full.layers][:2] == [f"model.layers.0.self_attn.{half}.attn" for half in (0, 1)]
     skipping = ("--kv-cache-dtype", "fp8", "--kv-cache-dtype-skip-layers", "0")

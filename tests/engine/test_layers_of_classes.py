@@ -146,3 +146,78 @@ def test_groups_of_a_norm_that_do_not_divide_over_ranks(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     plan = planned(f"vllm serve {tmp_path} -tp 8 --trust-remote-code", release="0.22.1")
     assert refusal(plan) == ("layers", "AssertionError", "tp_size must be <= group_norm_size for local rms norm")
+
+
+@pytest.mark.parametrize(("release", "words"), [("0.20.2", "rope_parameters should have"), ("0.21.0", None)])
+def test_rope_sets_with_entries_for_all_layers(release: str, words: str | None) -> None:
+    """Laguna-XS.2 has `original_max_position_embeddings` beside the sets of its two layer types, Laguna-S has not."""
+    error = planned("vllm serve poolside/Laguna-XS.2-FP8", release=release).error
+    assert (error is None) if words is None else (error is not None and error.message.startswith(words))
+
+
+def test_ropes_are_judged_before_objects_override_them() -> None:
+    """Qwen2.5-VL says type mrope; an override merged into it makes two types of it, and vLLM no longer looks."""
+    rope = {"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 131072}
+    plan = planned(overridden("Qwen/Qwen2.5-VL-7B-Instruct", text_config={"rope_scaling": rope}), release="0.33.0")
+    assert plan.error is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "release", "gpu", "asserts"),
+    [
+        ("-tp 4 --max-num-batched-tokens 127", "0.33.0", "b200:4", True),
+        ("-tp 4 --max-num-batched-tokens 128", "0.33.0", "b200:4", False),
+        ("-tp 4 --max-num-batched-tokens 127", "0.28.0", "b200:4", False),
+        ("-tp 4 --max-num-batched-tokens 127", "0.33.0", "h200:4", False),
+        ("--max-num-batched-tokens 127", "0.33.0", "b200", False),
+    ],
+)
+def test_sums_over_ranks_take_128_tokens(flags: str, release: str, gpu: str, asserts: bool) -> None:
+    plan = planned(f"vllm serve moonshotai/Kimi-K3 {flags} --trust-remote-code", release=release, gpu=gpu)
+    found = plan.error is not None and plan.error.type == "AssertionError"
+    assert found is asserts
+
+
+def test_quantisation_is_judged_before_the_engine_config_reads_states(tmp_path: Path) -> None:
+    config: dict[str, Any] = {
+        "architectures": ["Lfm2ForCausalLM"],
+        "model_type": "lfm2",
+        "hidden_size": 2048,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": 2,
+        "layer_types": ["conv", "full_attention"],
+        "max_position_embeddings": 8192,
+        "vocab_size": 65536,
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    alone = planned(f"vllm serve {tmp_path}", release="0.19.1")
+    assert refusal(alone) == ("options", "AttributeError", "'Lfm2Config' object has no attribute 'conv_dim'")
+    (tmp_path / "config.json").write_text(json.dumps(config | {"quantization_config": {"quant_method": "hqq"}}))
+    both = planned(f"vllm serve {tmp_path}", release="0.19.1")
+    assert refusal(both)[2].startswith("Unknown quantization method: hqq.")
+
+
+def test_states_are_padded_for_attention_that_keeps_nothing() -> None:
+    """Qwen3-Next: a state of 1,097,728 bytes, attention of 2 * 512 * 2 = 2,048 bytes a token: 544 tokens, whose page of
+    1,114,112 bytes states take even where no attention has a page."""
+    model = overridden(
+        "Qwen/Qwen3-Next-80B-A3B-Instruct", architectures=["Qwen3NextForSequenceClassification"], is_causal=False
+    )
+    plan = planned(f"{model} --max-model-len 2048", release="0.33.0", gpu="h100:8")
+    assert plan.error is None
+    assert {layer.spec for layer in plan.layers} == {"MambaSpec"}
+    assert {layer.page_bytes for layer in plan.layers} == {1_114_112}
+
+
+def test_factors_of_a_long_rope_are_one_a_frequency() -> None:
+    """A head of 192 elements has 96 frequencies, for which 32 factors are too few; one of 64 has 32."""
+    rope = {"rope_type": "longrope", "short_factor": [1.0] * 32, "long_factor": [4.0] * 32, "rope_theta": 10000.0}
+    rope["original_max_position_embeddings"] = 2048
+    for size, refused in ((192, True), (64, False)):
+        plan = planned(overridden("meta-llama/Llama-3.1-8B", head_dim=size, rope_parameters=rope), release="0.25.1")
+        if not refused:
+            assert plan.error is None
+            continue
+        assert refusal(plan)[:2] == ("layers", "RuntimeError")
+        assert refusal(plan)[2].startswith("Attempting to broadcast a dimension of length 96")

@@ -15,6 +15,7 @@ GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": 128, "desc_act": False,
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 FP8 = {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}
 QUARK: dict[str, Any] = {"quant_method": "quark", "export": {"kv_cache_group": ["*k_proj"]}, "layer_quant_config": {}}
+ORDERED: dict[str, Any] = {"num_bits": 4, "strategy": "group", "group_size": 128, "actorder": "group"}
 OUTPUTS = {"output_tensors": {"dtype": "fp8_e4m3"}}
 
 
@@ -131,3 +132,25 @@ def test_kimi_k3_is_read_as_plain_mxfp4() -> None:
     error = planned("moonshotai/Kimi-K3 --trust-remote-code", "0.33.0", "t4").error
     assert error is not None
     assert error.message.startswith("The quantization method mxfp4 is not supported for the current GPU.")
+
+
+def _packed(weights: dict[str, Any], *targets: str) -> dict[str, Any]:
+    group = {"targets": list(targets) or ["Linear"], "weights": weights}
+    return {"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"group_0": group}}
+
+
+@pytest.mark.parametrize(("order", "told"), [("group", "group"), ("Dynamic", "dynamic"), (True, "group")])
+def test_groups_ordered_by_activations(order: object, told: str) -> None:
+    section = _packed(ORDERED | {"actorder": order})
+    sections.check(section, "compressed-tensors", resolve("0.29.0"))
+    with pytest.raises(StartupStops) as stopped:
+        sections.check(section, "compressed-tensors", resolve("0.30.0"))
+    error = stopped.value.error
+    assert (error.stage, error.code, error.type) == ("options", "quantization_order", "ValidationError")
+    assert error.message.startswith(f"Compressed-tensors group/dynamic activation ordering (actorder='{told}') is no")
+
+
+def test_orders_that_are_still_run() -> None:
+    for order in ("weight", "static", False, None):
+        sections.check(_packed(ORDERED | {"actorder": order}), "compressed-tensors", resolve("0.33.0"))
+    sections.check(_packed(ORDERED, "LlamaAttention"), "compressed-tensors", resolve("0.33.0"))

@@ -75,9 +75,16 @@ def _config_time_query(geometry: ModelGeometry, config: EngineConfig) -> Backend
 
 
 def choose(
-    layers: tuple[BuiltLayer, ...], geometry: ModelGeometry, config: EngineConfig, split: Split, cache_dtype: str
+    layers: tuple[BuiltLayer, ...],
+    geometry: ModelGeometry,
+    config: EngineConfig,
+    split: Split,
+    cache_dtype: str,
+    keepless: tuple[tuple[str, BackendQuery], ...] = (),
 ) -> BlockSize:
     """The block size of the rank that holds `layers`; `cache_dtype` is its launch-wide cache dtype after loading.
+
+    `keepless` are backends of a hybrid model's attention that keeps nothing: they are asked like those of layers.
 
     Raises StartupStops where the backends share no block size.
     """
@@ -91,6 +98,8 @@ def choose(
             state_page_padded=config.state.page_padded,
         )
     queries = _distinct_backends(layers, cache_dtype)
+    if geometry.is_hybrid and not queries:
+        queries = [(name, replace(query, run_cache_dtype=cache_dtype)) for name, query in keepless]
     steps: list[BlockSizeStep] = []
     if config.user_block_size is not None:
         size = config.user_block_size

@@ -13,7 +13,7 @@ from kvplan.engine.config import EngineConfig
 from kvplan.engine.failures import InvalidValue
 from kvplan.engine.groups.grouping import CacheGroup
 from kvplan.engine.options import connectors
-from kvplan.engine.specs.base import MambaSpec
+from kvplan.engine.specs.base import AttentionSpec, MambaSpec
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import blocks as history
@@ -51,8 +51,10 @@ def check(launch: Launch, groups: Sequence[CacheGroup], config: EngineConfig) ->
 
 
 def _block_size(group: CacheGroup, ranks: int) -> int:
-    """Tokens of a group's block over all ranks that share them; a state is whole on each of them."""
-    return group.block_size * (1 if isinstance(group.representative, MambaSpec) else ranks)
+    """Tokens of a group's block over all ranks that share them; states and some drafts are whole on each of them."""
+    spec = group.representative
+    whole = isinstance(spec, MambaSpec) or (isinstance(spec, AttentionSpec) and not spec.divided)
+    return group.block_size * (1 if whole else ranks)
 
 
 def _keeps_whole_blocks(group: CacheGroup, config: EngineConfig) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kvplan.engine.failures import InvalidValue
-from kvplan.engine.stop import stop
+from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
 from kvplan.history import checks
 from kvplan.launch.values import PARSER_REFUSES
@@ -72,6 +74,24 @@ def known(release: Release) -> tuple[str, ...]:
     return tuple(name for name, span in _NAMES if release.within(span))
 
 
+_KINDS = (
+    *("chunked_local_attention", "cross_attention", "encoder_only_attention", "full_attention", "mamba"),
+    *("mla_attention", "sink_full_attention", "sliding_window", "sliding_window_mla", "unknown"),
+)
+"""What `backend_per_kind` of --attention-config has names for (`KVCacheSpecKind`)."""
+
+
+def check_kinds(asked: Mapping[str, object], release: Release) -> None:
+    """Raises StartupStops for a kind or backend of `backend_per_kind` that does not exist; "auto" is none of them."""
+    accepted = known(release)
+    for kind, name in asked.items():
+        if kind not in _KINDS:
+            message = f"Unknown KV cache group kind '{kind}' in backend_per_kind. Valid kinds are: {', '.join(_KINDS)}."
+            raise _in_config("backend_per_kind", message, kind, _KINDS)
+        if isinstance(name, str) and name.upper() not in accepted:
+            raise _in_config("backend_per_kind", _unknown(name.upper(), accepted), name.upper(), accepted)
+
+
 def check(asked: object, release: Release, *, nested: bool = False) -> None:
     """Raises StartupStops for a name that the release does not have; any case is fine.
 
@@ -84,13 +104,27 @@ def check(asked: object, release: Release, *, nested: bool = False) -> None:
     accepted = known(release)
     if name in accepted:
         return
-    message = f"Unknown attention backend: '{name}'. Valid options are: {', '.join(accepted)}"
+    message = _unknown(name, accepted)
     if nested:
-        where = "argument --attention-config/-ac: 1 validation error for AttentionConfig"
-        message = f"{where}\nbackend\n  Value error, {message}"
+        raise _in_config("backend", message, name, accepted)
     raise stop(
         Stage.OPTIONS,
         InvalidValue(option=OPTION, value=name, accepted=accepted),
         message,
-        exception=PARSER_REFUSES if nested else "ValueError",
+        exception="ValueError",
+    )
+
+
+def _unknown(name: str, accepted: tuple[str, ...]) -> str:
+    return f"Unknown attention backend: '{name}'. Valid options are: {', '.join(accepted)}"
+
+
+def _in_config(field: str, message: str, value: str, accepted: tuple[str, ...]) -> StartupStops:
+    """What the parser says of a value within --attention-config."""
+    where = "argument --attention-config/-ac: 1 validation error for AttentionConfig"
+    return stop(
+        Stage.OPTIONS,
+        InvalidValue(option=OPTION, value=value, accepted=accepted),
+        f"{where}\n{field}\n  Value error, {message}",
+        exception=PARSER_REFUSES,
     )

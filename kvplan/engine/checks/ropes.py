@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kvplan.checkpoint.normalise import ORIGINAL, ROPES
 from kvplan.checkpoint.values import Checkpoint
 from kvplan.engine.failures import ConfigNotRead, ConfigValueRefused
 from kvplan.engine.stop import config_refuses
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.releases import Release, Span
 
 _LAYER_TYPES = frozenset(
@@ -42,17 +44,25 @@ _SAME = frozenset({("su", "longrope"), ("mrope", "default")})
 
 def check(checkpoint: Checkpoint, release: Release) -> None:
     """Raises StartupStops where the config's rope parameters look like one set that lacks its type, or has two."""
-    parameters = checkpoint.text_config.get("rope_parameters")
+    text = checkpoint.text_config
+    original = text.get(ORIGINAL)
+    parameters = original[ROPES] if isinstance(original, Mapping) and ROPES in original else text.get(ROPES)
     _check_names(parameters)
     if not isinstance(parameters, Mapping) or not parameters or {"rope_type", "type"} & parameters.keys():
         return
-    sets = all(isinstance(value, Mapping) for value in parameters.values())
+    sets = [isinstance(value, Mapping) for value in parameters.values()]
+    mixed = any(sets) and not all(sets)
     own = _READ_BY_VLLM.get(checkpoint.model_type)
-    if not sets or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(own)):
+    since = None if own is None else own.since
+    if mixed and release.has(checks.ROPE_SETS_WITH_COMMON_ENTRIES):
+        return
+    if mixed:
+        since = checks.ROPE_SETS_WITH_COMMON_ENTRIES.since
+    elif not all(sets) or _LAYER_TYPES.issuperset(parameters) or (own is not None and release.within(own)):
         return
     raise config_refuses(
         Stage.OPTIONS,
-        ConfigNotRead(field="rope_parameters", since=None if own is None else own.since),
+        ConfigNotRead(field="rope_parameters", since=since),
         "rope_parameters should have a 'rope_type' key",
     )
 

@@ -2,7 +2,7 @@
 
 Sources: `__init__` and `from_config` of the classes below `model_executor/layers/quantization`, which
 `get_quant_config` (model_executor/model_loader/weight_utils.py) calls while the engine config is built. ModelOpt's are
-in `modelopt`; those of compressed-tensors, AutoRound and TorchAO are not followed.
+in `modelopt`; those of AutoRound and TorchAO are not followed, of compressed-tensors only the order of activations.
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ def check(section: Mapping[str, Any], method: str, release: Release) -> None:
         raise _refusal(message, title)
     if method == "quark":
         _check_quark(section)
+    if method == "compressed-tensors" and release.has(checks.ACTIVATION_ORDER_REMOVED):
+        _check_orders(section)
 
 
 def _refusal(message: str, title: str, raised: str = "ValueError") -> StartupStops:
@@ -85,10 +87,33 @@ def _order(section: Mapping[str, Any], release: Release) -> None:
     if ordered and release.has(checks.ACTIVATION_ORDER_REMOVED):
         raise config_refuses(
             Stage.OPTIONS,
-            QuantisationOrder(),
+            QuantisationOrder(field="desc_act"),
             "GPTQ group activation ordering (desc_act=True) is no longer supported. Use a checkpoint with static "
             "activation ordering or desc_act=False.",
         )
+
+
+def _check_orders(section: Mapping[str, Any]) -> None:
+    """Each group of layers says how its columns are ordered; true means by their activations.
+
+    Groups for attention alone are set aside before they are read.
+    """
+    groups = section.get("config_groups")
+    for group in groups.values() if isinstance(groups, Mapping) else ():
+        targets, weights = (group.get("targets"), group.get("weights")) if isinstance(group, Mapping) else (None, None)
+        if not isinstance(targets, (list, tuple)) or not targets or not isinstance(weights, Mapping):
+            continue
+        if len(targets) == 1 and str(targets[0]).endswith("Attention"):
+            continue
+        order = weights.get("actorder")
+        named = "group" if order is True else str(order).lower()
+        if named in ("group", "dynamic"):
+            raise config_refuses(
+                Stage.OPTIONS,
+                QuantisationOrder(field="actorder"),
+                f"Compressed-tensors group/dynamic activation ordering (actorder={named!r}) is no longer supported. "
+                "Use a checkpoint with static/weight activation ordering or without activation ordering.",
+            )
 
 
 def _gptq(section: Mapping[str, Any]) -> str | None:

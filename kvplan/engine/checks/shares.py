@@ -9,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvplan.checkpoint.values import Checkpoint
+from kvplan.engine.checks.experts import backend_asked
 from kvplan.engine.config import EngineConfig
-from kvplan.engine.failures import NoParallelPlan, PartNotDivisible
+from kvplan.engine.failures import AssertionFails, NoParallelPlan, PartNotDivisible
 from kvplan.engine.models.by_name import FEED_FORWARD
 from kvplan.engine.models.geometry import ModelGeometry, Tower
+from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, stop
 from kvplan.engine.values import Stage
+from kvplan.history import checks
 from kvplan.launch.values import Launch
 
 VOCABULARY_MULTIPLE = 64
 """vLLM fills the vocabulary up to a multiple of this many tokens before it splits it."""
+
+
+_FUSES_REDUCTION = frozenset({"KimiK3ForConditionalGeneration", "KimiLinearForCausalLM"})
 
 
 def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig) -> None:
@@ -26,16 +32,49 @@ def check(checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, confi
     _check_plans(geometry, config)
     if config.tensor_parallel == 1:
         return
-    check_before_layers(checkpoint, launch, geometry.towers)
+    _check_towers(launch, geometry.towers)
+    _check_fused_reduction(checkpoint, launch, geometry, config)
+    _check_vocabulary(checkpoint, config.tensor_parallel)
     _check_feed_forward(checkpoint, geometry, config)
 
 
 def check_before_layers(checkpoint: Checkpoint, launch: Launch, towers: Iterable[Tower]) -> None:
     """The same for what a model builds before its decoder layers: towers and the embedding of the vocabulary."""
+    _check_towers(launch, towers)
+    _check_vocabulary(checkpoint, launch.get("tensor_parallel_size") or 1)
+
+
+def _check_towers(launch: Launch, towers: Iterable[Tower]) -> None:
     tensor = launch.get("tensor_parallel_size") or 1
     for tower in towers:
         _check_tower(tower, tensor, whole=launch.get("mm_encoder_tp_mode") == "data")
-    _check_vocabulary(checkpoint, tensor)
+
+
+def _check_fused_reduction(
+    checkpoint: Checkpoint, launch: Launch, geometry: ModelGeometry, config: EngineConfig
+) -> None:
+    """On Blackwell Kimi K3 adds up the ranks' products in a kernel that works on 128 tokens and columns at a time.
+
+    Not followed is the other kernel, for sequence parallelism, which only an environment variable turns on.
+    """
+    if geometry.architecture not in _FUSES_REDUCTION or not config.release.has(checks.FUSED_REDUCTION):
+        return
+    off = launch.environment.get("VLLM_KIMI_K3_GEMM_AR", "1") == "0"
+    microbatches = given.flag(launch, "enable_dbo") or given.number(launch, "ubatch_size") > 1
+    if off or microbatches or config.model_dtype != "bfloat16" or launch.hardware.capability[0] != 10:
+        return
+    ranks, width = config.tensor_parallel, checkpoint.text_config.get("hidden_size")
+    if 128 % ranks or ranks > 16 or not isinstance(width, int) or width % 128 or _spreads_tokens(launch, config):
+        return
+    if config.max_num_batched_tokens < 128:
+        facts = AssertionFails(check="--max-num-batched-tokens is 128 or more")
+        raise stop(Stage.LAYERS, facts, "", exception="AssertionError")
+
+
+def _spreads_tokens(launch: Launch, config: EngineConfig) -> bool:
+    """Whether Kimi K3 spreads tokens over the ranks (sequence parallelism)."""
+    mega = backend_asked(launch) == "deep_gemm_mega_moe"
+    return config.expert_parallel and config.pipeline_parallel == 1 and (mega or config.data_parallel > 1)
 
 
 def _check_plans(geometry: ModelGeometry, config: EngineConfig) -> None:

@@ -22,6 +22,7 @@ from kvplan.engine.failures import (
 from kvplan.engine.groups.compressed import cheapest_divisor, latent_groups
 from kvplan.engine.groups.pooled import StateTooLarge, pooled_groups
 from kvplan.engine.specs.base import (
+    AttentionSpec,
     BareAssertion,
     FullAttentionSpec,
     LayerSpec,
@@ -249,6 +250,13 @@ def _promote(specs: Specs, release: Release) -> Specs:
     listed = list(specs.values())
     if _mergeable(listed) or same_type(listed):
         return specs
+    divided = {name: spec for name, spec in specs.items() if not isinstance(spec, AttentionSpec) or spec.divided}
+    if divided and len(divided) < len(specs):
+        whole = {name: spec for name, spec in specs.items() if name not in divided}
+        apart = {**_promote(divided, release), **_promote(whole, release)}
+        return (
+            specs if all(apart[name] is spec for name, spec in specs.items()) else {name: apart[name] for name in specs}
+        )
     full = [spec for spec in listed if isinstance(spec, FullAttentionSpec)]
     promoted: dict[str, LayerSpec] = dict(specs)
     if full and any(isinstance(spec, LOCAL) for spec in listed):

@@ -59,6 +59,7 @@ def build(
     _check_device_dtype(config)
     reasons = LayerReasons()
     built: list[BuiltLayer] = []
+    keepless: tuple[tuple[str, BackendQuery], ...] = ()
     first_rank_dtype = cache_dtype
     error: StartupError | None = None
     of_draft = False
@@ -68,7 +69,7 @@ def build(
         builder = _RankBuilder(checkpoint, geometry, config, split, cache_dtype, reasons, rank)
         try:
             if geometry.encoder is not None and rank == 0:
-                builder.ask_for(geometry.encoder)
+                keepless = (builder.ask_for(geometry.encoder),)
             for layer in mine:
                 built += builder.add(layer, built)
             _check_stage(geometry, split, rank)
@@ -98,6 +99,7 @@ def build(
         error=error,
         of_draft=of_draft,
         whole_stages=whole,
+        keepless=keepless,
     )
 
 
@@ -250,6 +252,9 @@ class _RankBuilder:
             check_dense_mla(
                 self.config.decode_context_parallel, self.config.prefill_context_parallel, layer.name, self.release
             )
+        if layer.then_asserts is not None:
+            facts = AssertionFails(check=layer.then_asserts, layer=layer.name)
+            raise stop(Stage.LAYERS, facts, "", exception="AssertionError")
         if layer.shares_cache_of is not None:
             return []
         return [
@@ -268,14 +273,15 @@ class _RankBuilder:
             )
         ]
 
-    def ask_for(self, layer: LayerGeometry) -> None:
+    def ask_for(self, layer: LayerGeometry) -> tuple[str, BackendQuery]:
         """Construct a layer that keeps nothing: it chooses a backend and its implementation all the same, by the
-        launch-wide cache dtype."""
+        launch-wide cache dtype. The backend and what it was asked."""
         dtype = self.run_cache_dtype if layer.reads_cache_config else "auto"
         query = self.questions.of(layer, dtype, dtype, None)
         backend = self.questions.answer(layer, query)
         config_values.check_heads(layer, self.split)
         attention.check(layer, backend, self._layer_dtype(layer, None)[0], query, self.config.hardware, self.release)
+        return backend, query
 
     def _construct(self, layer: LayerGeometry, backend: str, cache_dtype: str, query: BackendQuery) -> None:
         """What stops the layer once it has its backend; MLA layers look at the checkpoint's scales first."""

@@ -49,3 +49,5 @@ class Built:
     """Whether `error` is about the draft, which vLLM builds after all of the target."""
     whole_stages: int = 0
     """Pipeline stages, from the first on, that were built before one refused."""
+    keepless: tuple[tuple[str, BackendQuery], ...] = ()
+    """Backends of attention that keeps nothing, each with what it was asked."""

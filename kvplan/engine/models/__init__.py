@@ -164,7 +164,7 @@ def build(
         logits_soft_cap=bool(text.get("attn_logit_softcapping")),
         is_diffusion=config.get("canvas_length") is not None,
         uses_rswa=config.get("rswa_window") is not None or any(layer.kind is Kind.RSWA for layer in layers),
-        encoder=None if layers else encoders.first(innermost),
+        encoder=encoders.beside_states(innermost, layers) if layers else encoders.first(innermost),
         backend_by_head_sizes=inner.backend_by_head_sizes,
         spreads_hidden_states=family.spreads_hidden_states,
         cache_format=inner.cache_format,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvplan.engine.models import pooling
 from kvplan.engine.models.construction import Construction
 from kvplan.engine.models.geometry import Kind, LayerGeometry
@@ -24,9 +26,23 @@ def first(made: Construction) -> LayerGeometry | None:
         return None
     if not found.num_layers or not found.total_kv_heads or not found.head_size:
         return None
+    return _layer(made, 0)
+
+
+def beside_states(made: Construction, states: Sequence[LayerGeometry]) -> LayerGeometry | None:
+    """The first layer between `states`, all that a hybrid model keeps, whose attention keeps nothing; None if none."""
+    if not states or any(layer.state is None for layer in states) or not pooling.attends_both_ways(made):
+        return None
+    numbers = {layer.index for layer in states}
+    first_of_others = next((index for index in range(made.count) if index not in numbers), None)
+    return None if first_of_others is None else _layer(made, first_of_others)
+
+
+def _layer(made: Construction, index: int) -> LayerGeometry:
+    found, module = made.numbers, made.entry.module
     return LayerGeometry(
-        name=made.name(0),
-        index=0,
+        name=made.name(index),
+        index=index,
         kind=Kind.ENCODER,
         total_heads=found.total_heads,
         total_kv_heads=found.total_kv_heads,

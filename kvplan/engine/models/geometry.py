@@ -256,6 +256,8 @@ class LayerGeometry:
     """False for layer classes that never look at the skip list in any release."""
     shares_cache_of: str | None = None
     """Name of the layer whose cache this one reads and writes instead of owning one."""
+    then_asserts: str | None = None
+    """What the decoder layer asserts in vain once this attention is built."""
 
 
 @dataclass(frozen=True, slots=True)

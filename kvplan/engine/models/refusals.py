@@ -20,6 +20,7 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         stage: str = "options",
         check: str | None = None,
         in_stages: tuple[str, str] | None = None,
+        late: bool = False,
     ) -> None:
         super().__init__(message)
         self.architecture = architecture
@@ -32,6 +33,8 @@ class Refused(Exception):  # noqa: N818 - an outcome of vLLM, not an error of kv
         """What an assertion without a text compares, or what a config hook reads."""
         self.in_stages = in_stages
         """Exception and message where the model is cut into pipeline stages, if they differ."""
+        self.late = late
+        """Whether the engine config reads what is missing once the configs of model, cache and ranks are made."""
         self.towers: tuple[Tower, ...] = ()
         """What was built before the layers that are refused."""
         self.numbers: KnownNumbers | None = None

@@ -91,6 +91,14 @@ def _hook_refuses(name: str, message: str, raised: str = "ValueError") -> Startu
     return config_refuses(Stage.OPTIONS, InvalidValue(option="--attention-backend", value=name), message, raised=raised)
 
 
+def check_parsed(launch: Launch) -> None:
+    """Raises StartupStops for backends within --attention-config that do not exist: the parser refuses them."""
+    backend_names.check(_nested(launch, "backend"), launch.release, nested=True)
+    asked = _nested(launch, "backend_per_kind")
+    if isinstance(asked, Mapping):
+        backend_names.check_kinds(asked, launch.release)
+
+
 def check_backend(launch: Launch) -> None:
     """Raises StartupStops for a backend that does not exist, or that is named twice."""
     _backend(launch)
@@ -99,7 +107,6 @@ def check_backend(launch: Launch) -> None:
 def _backend(launch: Launch) -> Any:
     """The backend asked for, by its own flag or in --attention-config; None without. Raises StartupStops."""
     flag, nested = launch.get("attention_backend"), _nested(launch, "backend")
-    backend_names.check(nested, launch.release, nested=True)
     if flag is not None and nested is not None:
         raise stop(
             Stage.OPTIONS,

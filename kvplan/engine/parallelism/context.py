@@ -168,7 +168,7 @@ def check_dense_mla(decode: int, prefill: int, layer: str, release: Release) -> 
 
 def check_specs(specs: Iterable[LayerSpec], decode: int) -> None:
     """A sliding-window cache cannot be divided: the need of a request is asked for, and an assertion fails."""
-    if decode > 1 and any(isinstance(spec, SlidingWindowSpec) for spec in specs):
+    if decode > 1 and any(isinstance(spec, SlidingWindowSpec) and spec.divided for spec in specs):
         raise stop(
             Stage.CAPACITY, SlidingWindowDivided(), "DCP not support sliding window.", exception="AssertionError"
         )

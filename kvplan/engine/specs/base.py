@@ -80,6 +80,8 @@ class AttentionSpec:
     """Whether the layer's backend can read pages that stand further apart than they are long."""
     row_alignment: int = 1
     """Bytes that the distance between blocks must be a multiple of (0.31.0)."""
+    divided: bool = True
+    """Whether ranks that share the tokens of a request keep a part of them each, rather than all."""
 
     @property
     def shares_prefixes(self) -> bool:
@@ -128,7 +130,7 @@ class FullAttentionSpec(AttentionSpec):
     @property
     def type_key(self) -> tuple[object, ...]:
         """All layers that keep every token are of one type, MLA included."""
-        return ("full",)
+        return ("full", self.divided)
 
     @property
     def merge_key(self) -> tuple[object, ...]:
@@ -142,7 +144,8 @@ class FullAttentionSpec(AttentionSpec):
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """One block for every `block_size` tokens of the longest request, or of a rank's share of it."""
-        return ceil_div(ceil_div(limits.max_model_len, limits.context_shards), self.block_size)
+        ranks = limits.context_shards if self.divided else 1
+        return ceil_div(ceil_div(limits.max_model_len, ranks), self.block_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +188,7 @@ class SlidingWindowSpec(AttentionSpec):
     @property
     def type_key(self) -> tuple[object, ...]:
         """Layers with one window are of one type."""
-        return ("sliding", self.sliding_window)
+        return ("sliding", self.sliding_window, self.divided)
 
     def request_blocks(self, limits: RequestLimits) -> int:
         """The window and the tokens in flight, never more than the request, and one block for a ragged start."""

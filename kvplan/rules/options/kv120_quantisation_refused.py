@@ -59,9 +59,9 @@ def _words(plan: Plan, facts: QuantisationRefused) -> tuple[str, str, str]:
             )
         case QuantisationOrder():
             return (
-                f"{release} no longer runs GPTQ checkpoints whose groups are ordered by activations (desc_act)",
+                f"{release} no longer runs checkpoints whose groups are ordered by activations ({facts.field})",
                 FLAG,
-                "take a checkpoint with desc_act false, or use vLLM 0.29.0",
+                f"take a checkpoint without {facts.field}, or use vLLM 0.29.0",
             )
         case QuantisationFileMissing():
             files = words.listed(facts.files, "or")

@@ -31,7 +31,8 @@ def _convolution(made: Construction, *, own_width: bool) -> State:
     if width is None:
         early = made.release.has(history.HYBRID_BLOCK_AT_CONFIG_TIME)
         message = "'Lfm2Config' object has no attribute 'conv_dim'"
-        raise Refused(made.architecture, message, "AttributeError", "options" if early else "layers")
+        stage = "options" if early else "layers"
+        raise Refused(made.architecture, message, "AttributeError", stage, late=early)
     return State(kind=StateKind.CONVOLUTION, kernel=text.positive("conv_L_cache"), width=width)
 
 

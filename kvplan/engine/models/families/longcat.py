@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvplan.engine.models import latent
@@ -9,7 +10,6 @@ from kvplan.engine.models.drafting import DraftRecipe
 from kvplan.engine.models.family import Family
 from kvplan.engine.models.geometry import LayerGeometry
 from kvplan.engine.models.recipe import named
-from kvplan.engine.models.refusals import Refused
 
 if TYPE_CHECKING:
     from kvplan.engine.models.construction import Construction
@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 def longcat(made: Construction) -> tuple[LayerGeometry, ...]:
-    """LongCat-Flash: each decoder layer has two latent attentions. Its class asks for a kind of zero expert."""
-    if "zero_expert_type" not in made.text:
-        raise Refused(made.architecture, "", "AssertionError", "layers", "the config has a zero_expert_type")
+    """LongCat-Flash: each decoder layer has two latent attentions, then experts that ask for a kind of zero expert."""
+    missing = None if "zero_expert_type" in made.text else "the config has a zero_expert_type"
     decoders = made.text.first("num_layers", "num_hidden_layers") or 0
     dimensions = latent.dimensions_of(made.text, sparse=False)
     return tuple(
-        latent.row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn"))
+        replace(
+            latent.row(made, index, dimensions, name=made.place(f"model.layers.{index}.self_attn.{half}.attn")),
+            then_asserts=missing if half else None,
+        )
         for index in range(decoders)
         for half in (0, 1)
     )
