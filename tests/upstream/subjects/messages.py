@@ -47,6 +47,8 @@ OWN_WORDS: Mapping[str, str] = {
     "DCP requires attention implementations to return the softmax LSE during decode, but {} does not": _INSERTED,
     "bad operand type for unary -: 'NoneType'": _PYTHON,
     "integer division or modulo by zero": _PYTHON,
+    "cannot convert float NaN to integer": _PYTHON,
+    "cannot convert float infinity to integer": _PYTHON,
     "integer modulo by zero": _PYTHON,
     "list index out of range": _PYTHON,
     "{} is not a valid QuantizationStrategy": _PYTHON,
@@ -61,9 +63,9 @@ OWN_WORDS: Mapping[str, str] = {
     "num_bits and type": _PART,
     "that an EAGLE head has neither experts nor YOCO layers": _PART,
     "that an MTP layer is sliding, as indexed ones get no buffer for what they select": _PART,
-    "the config has a zero_expert_type": _PART,
     "the layer types": _PART,
     "{} of the config, which its class reads": _PART,
+    "{}\n{}\n  Value error, {}": _PART,
     "Argument position_ids not found in the forward method of the decoder of the wrapped Transformers "
     "class.": _INSERTED,
     "Concurrent Partial Prefill is not supported. We recommend to remove Concurrent Partial Prefill from your "
