@@ -106,7 +106,7 @@ def condensed(question: Question, answer: Answer, configs: Configs) -> Record:
         record["env"] = dict(question.environment)
     if GPUS[question.gpu].is_amd:
         record["platform"] = answer["platform"]
-    record["outcome"] = _outcome(answer.get("exception"), configs)
+    record["outcome"] = _outcome(answer.get("exception"), question.config, configs)
     record["resolved"] = _resolved(answer)
     record["layers"] = _layers(workers, answer.get("kv"))
     shares = {name: target[0] for worker in workers for name, _, *target in worker["layers"] if target}
@@ -125,7 +125,7 @@ def condensed(question: Question, answer: Answer, configs: Configs) -> Record:
     return record
 
 
-def _outcome(error: Mapping[str, Any] | None, configs: Configs) -> Record:
+def _outcome(error: Mapping[str, Any] | None, config: str, configs: Configs) -> Record:
     if error is None:
         return {"ok": True}
     place = _INSTALLED.sub("", error["raised_in"] or "")
@@ -135,7 +135,8 @@ def _outcome(error: Mapping[str, Any] | None, configs: Configs) -> Record:
         "ok": False,
         "stage": error["stage"],
         "type": error["type"],
-        "first_line": configs.unnamed(_line(error)),
+        # The model goes by its name, as kvplan calls it: what is told must not depend on where its folder lies.
+        "first_line": configs.unnamed(_line(error)).replace(f"{{configs}}/{config}", config),
         "raised_in": "argument parser" if error["stage"] == "args" else place,
     }
 

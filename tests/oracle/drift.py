@@ -137,14 +137,9 @@ def _lines(record: Record, act_as: str, configs: Configs) -> list[str]:
     """What differs between one record and kvplan."""
     asked = {**record, "release": act_as, "flags": [configs.named(flag) for flag in record["flags"]]}
     folder = str(configs.folder(record["config"]))
-    # kvplan tells of a folder by its name: its messages must not depend on where it lies.
-    outcome = {
-        name: value.replace(f"{{configs}}/{record['config']}", record["config"]) if isinstance(value, str) else value
-        for name, value in record["outcome"].items()
-    }
     try:
         loaded = checkpoint.load(folder, offline=True)
-        return compare.differences({**record, "outcome": outcome}, compare.plan_of(asked, loaded))
+        return compare.differences(record, compare.plan_of(asked, loaded))
     except InputError as error:
         return [f"input: {error}"]
 

@@ -95,7 +95,13 @@ class Fields:
     def per_layer(self, name: str, count: int) -> Sequence[Any] | None:
         """A list with a plain value for each of `count` layers, or None where absent (an empty list counts as
         absent)."""
-        value = self._plain(name)
+        return self._for_layers(name, self._plain(name), count)
+
+    def pairs_per_layer(self, name: str, count: int) -> Sequence[Any] | None:
+        """The same of a list whose entries may be lists; what they hold is for the caller to check."""
+        return self._for_layers(name, self.items(name), count)
+
+    def _for_layers(self, name: str, value: Sequence[Any] | None, count: int) -> Sequence[Any] | None:
         if not value:
             return None
         if len(value) < count:

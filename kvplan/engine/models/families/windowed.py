@@ -28,7 +28,7 @@ def domyn_edge(made: Construction) -> tuple[LayerGeometry, ...]:
     Head sizes may differ by layer.
     """
     text, count = made.text, made.count
-    sizes = text.per_layer("window_sizes", count)
+    sizes = text.pairs_per_layer("window_sizes", count)
     if sizes is None:
         raise text.wrong("window_sizes", "is missing; Domyn Edge needs one entry for each layer")
     shapes = layer_shapes(text, made.numbers.common, count)
