@@ -14,6 +14,8 @@ from kvplan.runs.budget import OutOfTime, within
 from tests.asking import kvplan, told
 
 SERVE = "vllm serve Qwen/Qwen3-0.6B"
+DEEP = 1_000
+"""Folders one in the other."""
 _FOR = "for a in " + "1 " * 50 + "; do\n"
 
 
@@ -30,13 +32,23 @@ def scanned(path: Path) -> tuple[int, list[str]]:
 
 
 def test_folders_may_nest_deeply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole paths are too long for the system, so the way down and up again goes folder by folder; what is left there
+    would be too deep for pytest's own cleaning."""
     monkeypatch.chdir(tmp_path)
-    for _ in range(1000):
-        os.mkdir("d")  # noqa: PTH102 - whole paths are too long
+    for _ in range(DEEP):
+        os.mkdir("d")  # noqa: PTH102
         os.chdir("d")
     Path("run.sh").write_text(f"{SERVE}\n")
     os.chdir(tmp_path)
-    launches, lost = scanned(Path())
+    try:
+        launches, lost = scanned(Path())
+    finally:
+        for _ in range(DEEP):
+            os.chdir("d")
+        Path("run.sh").unlink()
+        for _ in range(DEEP):
+            os.chdir("..")
+            os.rmdir("d")  # noqa: PTH106
     assert launches + len(lost) == 1
 
 
