@@ -258,7 +258,7 @@ def validate(
         quantization_method=early.quantization_method,
         expert_parallel=bool(given.value(launch, "enable_expert_parallel")),
         shards_hidden_states=bool(given.value(launch, "enable_hc_sp")),
-        batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+        batch_invariant=given.variable(launch, "VLLM_BATCH_INVARIANT"),
         decode_context_parallel=context.decode,
         prefill_context_parallel=context.prefill,
         use_mla=geometry.use_mla,

@@ -43,7 +43,7 @@ from kvplan.engine.layers.built import Built, BuiltLayer
 from kvplan.engine.models import build as build_model
 from kvplan.engine.models.geometry import ModelGeometry
 from kvplan.engine.models.refusals import Refused, Unplaceable
-from kvplan.engine.options import attention, connectors
+from kvplan.engine.options import attention, connectors, given
 from kvplan.engine.options.early import Early
 from kvplan.engine.options.early import settle as settle_early
 from kvplan.engine.options.machine import known_to_machine_only
@@ -289,7 +289,7 @@ def _geometry(checkpoint: Checkpoint, launch: Launch, draft: Checkpoint | None) 
             runner=launch.get("runner") or "auto",
             convert=launch.get("convert") or "auto",
             model_impl=launch.get("model_impl") or "auto",
-            mla_disabled=launch.environment.get("VLLM_MLA_DISABLE", "0") not in ("", "0"),
+            mla_disabled=given.variable(launch, "VLLM_MLA_DISABLE"),
             pooler=pooler if isinstance(pooler, Mapping) else None,
             indexer_dtype=attention.indexer_dtype(launch),
             datacenter_blackwell=launch.hardware.capability[0] == 10,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvplan.engine.failures import InvalidValue
+from kvplan.engine.options import given
 from kvplan.engine.stop import StartupStops, config_refuses
 from kvplan.engine.values import Stage
 from kvplan.history import checks
@@ -20,7 +21,7 @@ def ray_schedules_asynchronously(launch: Launch) -> bool:
     if not release.has(checks.RAY_EXECUTOR_V2_EXISTS):
         return False
     default = "1" if release.has(checks.RAY_EXECUTOR_V2_IS_DEFAULT) else "0"
-    return launch.environment.get(_SWITCH, default) not in ("", "0")
+    return given.variable(launch, _SWITCH, default)
 
 
 _KNOWN = ("ray", "mp", "uni", "external_launcher")

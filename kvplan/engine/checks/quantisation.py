@@ -21,6 +21,7 @@ from kvplan.engine.failures import (
     QuantisationMismatch,
     QuantisationUnknown,
 )
+from kvplan.engine.options import given
 from kvplan.engine.stop import config_refuses, stop
 from kvplan.engine.values import Stage
 from kvplan.launch.values import Hardware, Launch
@@ -60,7 +61,7 @@ def verify(checkpoint: Checkpoint, launch: Launch) -> str | None:
             checkpoint.model_type,
             capability,
             release,
-            batch_invariant=launch.environment.get("VLLM_BATCH_INVARIANT", "0") not in ("", "0"),
+            batch_invariant=given.variable(launch, "VLLM_BATCH_INVARIANT"),
         )
         if method is None:
             if asked is not None and asked != declared:

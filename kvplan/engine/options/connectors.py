@@ -267,7 +267,6 @@ def _text(value: object) -> str | None:
 def _offloader(launch: Launch) -> str:
     if given.value(launch, "kv_offloading_backend") == "lmcache":
         return "LMCacheConnectorV1"
-    simple = launch.environment.get(_SIMPLE_OFFLOAD, "0") not in ("", "0")
-    if simple and launch.release.has(history.SIMPLE_OFFLOADING):
+    if given.variable(launch, _SIMPLE_OFFLOAD) and launch.release.has(history.SIMPLE_OFFLOADING):
         return "SimpleCPUOffloadConnector"
     return "OffloadingConnector"

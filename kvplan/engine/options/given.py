@@ -26,6 +26,11 @@ def flag(launch: Launch, name: str) -> bool:
     return bool(value(launch, name))
 
 
+def variable(launch: Launch, name: str, default: str = "0") -> bool:
+    """Whether the environment variable `name` is on; `default` is what vLLM takes where it is not set."""
+    return launch.environment.get(name, default) not in ("", "0")
+
+
 def number(launch: Launch, name: str) -> int:
     """A number, 1 where nothing is said; whether it makes sense is for others to say."""
     told = value(launch, name)

@@ -70,7 +70,7 @@ def check_longest(asked: int, draft: Checkpoint, launch: Launch) -> None:
 
 def _hold(asked: float, derived: float, key: str | None, text: Mapping[str, Any], launch: Launch) -> None:
     limit = text.get("model_max_length")
-    allowed = launch.environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "0") not in ("", "0")
+    allowed = given.variable(launch, "VLLM_ALLOW_LONG_MAX_MODEL_LEN")
     if asked <= derived or allowed or (limit is not None and asked <= limit):
         return
     raise config_refuses(
